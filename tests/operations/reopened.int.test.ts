@@ -118,6 +118,7 @@ describe('cancel', () => {
       await client.query(`update intents set state = 'applied', finished_at = now(), accepted_at = null, sign_at = null, wait = null,
         row_version = row_version + 1 where backend = 'raced'`)
       await client.query(`update operation_nodes set status = 'success', finished_at = now() where operation_id = any($1)`, [[id, other]])
+      await client.query('select update_finished_at(id) from unnest($1::text[]) id', [[id, other]])
       const asked = cancel(id)
       await untilBlocked()
       await client.query('commit')

@@ -106,6 +106,9 @@ async function setLimits(client: ClientBase, limit: Limits): Promise<void> {
     ['lock_timeout', limit.lockMs],
     ['statement_timeout', limit.statementMs],
     ['idle_in_transaction_session_timeout', limit.idleInTransactionMs],
+    // As for a cached database. With the default, statements that are prepared while a table is small read all of it, and keep
+    // that plan while the table grows.
+    ['random_page_cost', 1.1],
   ]
   const set = settings.map(([name, value]) => `set_config('${name}', '${value}', false)`)
   const query = {

@@ -1,6 +1,6 @@
 // Converts rows of `intents`.
 import { BackendName, Failure, NodeId, OperationId, unreachable, type Intent, type Phase, type AwaitedResult } from '@muster/protocol'
-import { sql, type Selectable } from 'kysely'
+import type { Selectable } from 'kysely'
 import { Plan } from './plan.ts'
 import type { IntentsTable } from './tables.ts'
 
@@ -135,14 +135,5 @@ function leaseOf(intent: Intent): { holder: string | null; lease_until: number |
   const lease = intent.state === 'sending' ? intent : wait?.for === 'reply' ? wait : null
   return { holder: lease?.holder ?? null, lease_until: seconds(lease?.leaseUntil ?? null) }
 }
-
-/**
- * Resets the row `i` to a new intent without attempts: the assignments of an update, except plan, kind, generation, `is_parked`,
- * `awaits_ring` and `op_id`, which the statement adds.
- */
-export const renewedIntent = sql`state = 'waiting', next_at = now(), attempts = 0, last_failure = null, cancel_requested = false,
-  was_sent = false, wait = null, holder = null, lease_until = null, accepted_at = null, sign_at = null, is_overdue = false, finished_at = null,
-  phase = null, file_name = '', current_bytes = 0, percentage = 0, progress_seq = null, tried_since = i.epoch + 1, polled_at = null,
-  requested_at = now(), row_version = i.row_version + 1`
 
 const seconds = (ms: number | null): number | null => (ms === null ? null : ms / 1000)

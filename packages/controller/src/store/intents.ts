@@ -298,12 +298,17 @@ export async function applyIntents(
 // when its replicas have moved, which rollout-writes.ts records.
 const followed = sql`
   concerned as (
-    select n.operation_id, n.node_id, m.generation from moved m join operation_nodes n on n.generation = m.generation and n.status = 'open'
+    -- Row by row through the index. Open nodes have no finished_at; asked by status, the planner may read a whole index of open nodes.
+    select n.operation_id, n.node_id, m.generation from moved m cross join lateral (
+      select n.operation_id, n.node_id from operation_nodes n where n.generation = m.generation and n.finished_at is null offset 0
+    ) n
   ), proving as (
     update operation_nodes n set generation = null, proving = m.generation, shown = 'downloading', phase = 'starting',
       message = case when m.is_rollback then 'previous version restored; moving replicas back' else 'installed; moving its replicas' end, attempts = m.attempts, current_bytes = m.current_bytes,
       total_bytes = m.total_bytes, percentage = m.percentage
-    from moved m where n.generation = m.generation and n.status = 'open' and n.ring is not null and m.is_rolled_out
+    from concerned c join moved m on m.generation = c.generation
+    where n.operation_id = c.operation_id and n.node_id = c.node_id and n.generation = c.generation and n.finished_at is null
+      and n.ring is not null and m.is_rolled_out
   ), ended as (
     select m.*, case
         when m.state in ('failed', 'dead') and m.is_rollback
@@ -319,7 +324,13 @@ const followed = sql`
       message = coalesce(m.error, m.note), error = m.error, error_code = m.error_code,
       attempts = m.attempts, dead = m.state = 'dead', current_bytes = m.current_bytes, total_bytes = m.total_bytes,
       percentage = m.percentage, finished_at = m.finished_at
-    from ended m where n.generation = m.generation and n.status = 'open' and not (m.is_rolled_out and n.ring is not null)
+    from concerned c join ended m on m.generation = c.generation
+    where n.operation_id = c.operation_id and n.node_id = c.node_id and n.generation = c.generation and n.finished_at is null
+      and not (m.is_rolled_out and n.ring is not null)
+    returning n.operation_id
+  ), finished as (
+    select count(*) as operations from (select distinct operation_id from settled order by operation_id) s
+    cross join lateral update_finished_at(s.operation_id)
   )`
 
 // Progress starts again with each attempt; otherwise it stays.
@@ -365,4 +376,4 @@ const applySteps = (given: string) => sql<{ moved: { nodeId: string; backend: st
     select count(*) as changes from (select * from changed order by rank, id) c cross join lateral record_change(c.kind, c.id, false)
   )
   select coalesce((select jsonb_agg(jsonb_build_object('nodeId', node_id, 'backend', backend)) from moved), '[]') as moved,
-    (select changes from recorded)`
+    (select operations from finished), (select changes from recorded)`

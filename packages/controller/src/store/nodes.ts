@@ -309,14 +309,15 @@ async function endWork(tx: Transaction<Database>, id: NodeId): Promise<void> {
     insert into intent_events (node_id, backend, generation, epoch, type, detail)
     select node_id, backend, generation, epoch, 'cancelled', '{"reason": "node removed"}' from intents
     where node_id = ${id} and state in ('waiting', 'sending', 'working') order by generation`.execute(tx)
+  const { rows } = await sql<{ id: string }>`
+    update operation_nodes set status = 'cancelled', message = 'node removed', finished_at = now(), shown = null, phase = null,
+      proving = null, error = null, error_code = null, next_retry_at = null
+    where node_id = ${id} and status = 'open' returning operation_id as id`.execute(tx)
+  const ended = sql`select unnest(${rows.map((row) => row.id)}::text[]) as id`
+  await sql`select update_finished_at(id) from (${ended} order by id) e`.execute(tx)
   await sql`
-    with ended as (
-      update operation_nodes set status = 'cancelled', message = 'node removed', finished_at = now(), shown = null, phase = null,
-        proving = null, error = null, error_code = null, next_retry_at = null
-      where node_id = ${id} and status = 'open' returning operation_id
-    )
     select record_change(kind, id, false) from (
-      select 0 as rank, 'operation' as kind, operation_id as id from ended
+      select 0 as rank, 'operation' as kind, e.id from (${ended}) e
       union select 1, 'backend', b ->> 'name' from nodes n, jsonb_array_elements(n.inventory) b where n.id = ${id} and b ->> 'name' is not null
       order by rank, id
     ) c`.execute(tx)

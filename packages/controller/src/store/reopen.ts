@@ -1,8 +1,10 @@
 // Cancels operations, and retries their failed nodes.
 import { isOpen, stepIntent, type NodeId, type OperationId } from '@muster/protocol'
 import { sql, type Kysely, type Transaction } from 'kysely'
-import { fromIntentRow, renewedIntent, type IntentRow } from './intent-rows.ts'
+import { fromIntentRow, type IntentRow } from './intent-rows.ts'
 import { applyIntents } from './intents.ts'
+import { storeIntents } from './new-intents.ts'
+import { Plan } from './plan.ts'
 import { retryConflicts } from './errors.ts'
 import type { Database } from './tables.ts'
 import { lockBackend, remember, type IdempotencyKey } from './submissions.ts'
@@ -148,30 +150,39 @@ async function detach(tx: Tx, id: OperationId, nodeIds: readonly string[]): Prom
       proving = null, shown = null, phase = null
     from intents i where (i.generation = n.generation or i.generation = n.proving) and n.operation_id = ${id} and n.status = 'open'
       and n.node_id = any(${nodeIds}::text[])`.execute(tx)
-  await sql`select record_change('operation', ${id}, false)`.execute(tx)
+  await sql`select update_finished_at(${id}), record_change('operation', ${id}, false)`.execute(tx)
 }
 
 /** Nodes that a rollout rolled back are upgraded again, ring by ring. */
 async function reopen(tx: Tx, id: OperationId, nodeIds: readonly string[]): Promise<void> {
   const rings = await reopenRollout(tx, id, nodeIds)
+  const { rows } = await sql<{ intent: IntentRow }>`
+    select to_jsonb(i) as intent from operation_nodes n join intents i on i.generation = n.generation
+    where n.operation_id = ${id} and n.node_id = any(${nodeIds}::text[]) order by i.node_id for update of i`.execute(tx)
+  const failed = rows.map(({ intent }) => fromIntentRow(intent))
+  const [first] = failed
+  if (first === undefined) return
+  const stored = await storeIntents(
+    tx,
+    first.intent.backend,
+    failed.map(({ intent, plan, bytes }) => ({
+      ...{ nodeId: intent.nodeId, kind: intent.kind, opId: id, plan: plan.rollback === undefined ? plan : Plan.parse(plan.rollback.plan) },
+      ...{
+        awaitsRing: (rings[intent.nodeId] ?? 0) > 1,
+        wasSent: false,
+        note: 'note' in intent ? intent.note : '',
+        totalBytes: bytes.total,
+      },
+      ...{ event: 'retried', detail: { operation: id } },
+    })),
+  )
+  const opened = stored.map(({ nodeId, generation }) => ({ node_id: nodeId, generation, ring: rings[nodeId] ?? null }))
   await sql`
-    with again as (
-      select i.node_id, i.backend, i.generation as old_generation,
-        coalesce((${JSON.stringify(rings)}::jsonb ->> i.node_id)::int > 1, false) as awaits_ring from operation_nodes n join intents i on i.generation = n.generation
-      where n.operation_id = ${id} and n.node_id = any(${nodeIds}::text[]) order by i.node_id for update of i
-    ), opened as (
-      update intents i set generation = nextval('intent_generation'), op_id = ${id}, plan = coalesce(i.plan -> 'rollback' -> 'plan', i.plan),
-        awaits_ring = a.awaits_ring, is_parked = not node_may_be_tried(i.node_id), ${renewedIntent}
-      from again a where i.node_id = a.node_id and i.backend = a.backend
-      returning i.node_id, i.backend, i.generation, i.epoch
-    ), logged as (
-      insert into intent_events (node_id, backend, generation, epoch, type, detail)
-      select node_id, backend, generation, epoch, 'retried', jsonb_build_object('operation', ${id}::text) from opened
-    )
     update operation_nodes n set status = 'open', generation = o.generation, message = '', error = null, error_code = null, attempts = 0,
-      dead = false, finished_at = null, current_bytes = 0, percentage = 0,
-      ring = coalesce((${JSON.stringify(rings)}::jsonb ->> n.node_id)::int, n.ring)
-    from opened o where n.operation_id = ${id} and n.node_id = o.node_id`.execute(tx)
+      dead = false, finished_at = null, current_bytes = 0, percentage = 0, ring = coalesce(o.ring, n.ring)
+    from jsonb_to_recordset(${JSON.stringify(opened)}::jsonb) as o (node_id text, generation bigint, ring integer)
+    where n.operation_id = ${id} and n.node_id = o.node_id`.execute(tx)
+  await sql`select update_finished_at(${id})`.execute(tx)
   await sql`
     select record_change(kind, id, false) from (
       select 0 as rank, 'node' as kind, unnest(${nodeIds}::text[]) as id union all select 1, 'operation', ${id} order by rank, id

@@ -2,9 +2,10 @@
 // rollout and those that joined it show the same.
 import { sql, type Transaction } from 'kysely'
 import { type BackendName, Digest, InstalledBackend, type IntentEvent, type OperationId, stepIntent, unreachable } from '@muster/protocol'
-import { fromIntentRow, type IntentRecord, type IntentRow, renewedIntent } from './intent-rows.ts'
+import { fromIntentRow, type IntentRecord, type IntentRow } from './intent-rows.ts'
 import { applyIntents } from './intents.ts'
-import type { Plan } from './plan.ts'
+import { storeIntents } from './new-intents.ts'
+import { Plan } from './plan.ts'
 import { nodeIsReachable } from './pulses.ts'
 import { ringsOf, type RolloutSpec } from './rings.ts'
 import type { RolloutAction } from './rollout-facts.ts'
@@ -27,6 +28,7 @@ export async function applyRollout(tx: Tx, { actions, ...about }: About & { read
   ]
   for (const action of actions) await writeOwn(tx, about, action)
   if (all('end').length > 0) touched.push(...(await settleRest(tx, about)))
+  await sql`select update_finished_at(id) from (select distinct unnest(${touched}::text[]) as id order by id) o`.execute(tx)
   await sql`
     select record_change(kind, id, false) from (
       select 0 as rank, 'node' as kind, unnest(${idsOf([...all('begin'), ...all('return'), ...all('prove'), ...all('fail'), ...all('returned')])}::text[]) as id
@@ -165,34 +167,30 @@ async function settleRest(tx: Tx, { id, backend }: About): Touched {
  */
 async function giveBack(tx: Tx, { id, backend }: About, nodes: readonly Of<'return'>[]): Touched {
   if (nodes.length === 0) return []
-  const given = JSON.stringify(nodes.map(({ nodeId, error }) => ({ node_id: nodeId, error })))
+  const errors = new Map<string, string>(nodes.map(({ nodeId, error }) => [nodeId, error]))
+  const { rows: applied } = await sql<{ intent: IntentRow; previous: unknown }>`
+    select to_jsonb(i) as intent, own.previous from intents i
+    join operation_nodes own on own.operation_id = ${id} and own.node_id = i.node_id
+    where i.node_id = any(${[...errors.keys()]}::text[]) and i.backend = ${backend} and i.op_id = ${id} and i.state = 'applied'
+    order by i.node_id for update of i`.execute(tx)
+  const old = applied.map(({ intent, previous }) => ({ ...fromIntentRow(intent), previous: Plan.parse(previous) }))
+  const stored = await storeIntents(
+    tx,
+    backend,
+    old.map(({ intent: { nodeId }, plan, previous }) => ({
+      ...{ nodeId, kind: 'upgrade', opId: id, plan: { ...previous, rollback: { error: errors.get(nodeId) ?? '', plan } } },
+      ...{ awaitsRing: false, wasSent: false, note: '', totalBytes: 0, event: 'returning', detail: { operation: id } },
+    })),
+  )
+  const generations = new Map(stored.map(({ nodeId, generation }) => [nodeId, generation]))
+  const moved = old.map(({ intent }) => ({ node_id: intent.nodeId, from: intent.generation, to: generations.get(intent.nodeId) }))
   const { rows } = await sql<{ operation_id: string }>`
-    with old as (
-      select i.node_id, i.backend, i.generation, i.plan, g.error, own.previous
-      from jsonb_to_recordset(${given}::jsonb) as g (node_id text, error text)
-      join intents i on i.node_id = g.node_id and i.backend = ${backend} and i.op_id = ${id} and i.state = 'applied'
-      join operation_nodes own on own.operation_id = ${id} and own.node_id = g.node_id
-      order by i.node_id for update of i
-    ), concerned as (
-      select n.operation_id, n.node_id, n.status from old o
-      join operation_nodes n on n.node_id = o.node_id and (n.generation = o.generation or n.proving = o.generation) and n.status in ('open', 'success')
-    ), taken as (
-      update intents i set kind = 'upgrade', generation = nextval('intent_generation'),
-        plan = o.previous || jsonb_build_object('rollback', jsonb_build_object('error', o.error, 'plan', o.plan)),
-        awaits_ring = false, is_parked = not node_may_be_tried(i.node_id), note = '', total_bytes = 0, ${renewedIntent}
-      from old o where i.node_id = o.node_id and i.backend = o.backend
-      returning i.node_id, i.backend, i.generation, i.epoch
-    ), logged as (
-      insert into intent_events (node_id, backend, generation, epoch, type, detail)
-      select node_id, backend, generation, epoch, 'returning', jsonb_build_object('operation', ${id}::text) from taken
-    ), shown as (
-      update operation_nodes n set status = 'open', generation = t.generation, proving = null, shown = null, phase = null, message = '',
-        finished_at = null
-      from concerned c join taken t on t.node_id = c.node_id
-      where n.operation_id = c.operation_id and n.node_id = c.node_id
-    )
-    select distinct operation_id from concerned`.execute(tx)
-  return rows.map((row) => row.operation_id)
+    update operation_nodes n set status = 'open', generation = m.to, proving = null, shown = null, phase = null, message = '',
+      finished_at = null
+    from jsonb_to_recordset(${JSON.stringify(moved)}::jsonb) as m (node_id text, "from" bigint, "to" bigint)
+    where n.node_id = m.node_id and (n.generation = m.from or n.proving = m.from) and n.status in ('open', 'success')
+    returning n.operation_id`.execute(tx)
+  return [...new Set(rows.map((row) => row.operation_id))]
 }
 
 type Planned = Readonly<{ nodeId: string; nodeName: string; plan: Plan }>

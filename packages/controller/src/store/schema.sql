@@ -520,11 +520,9 @@ CREATE UNIQUE INDEX one_live_replica_per_load ON public.replicas USING btree (mo
 
 CREATE UNIQUE INDEX one_live_replica_per_slot ON public.replicas USING btree (node_id, model, slot) WHERE (state <> 'exited'::text);
 
-CREATE INDEX operation_nodes_open ON public.operation_nodes USING btree (generation) WHERE (status = 'open'::text);
+CREATE INDEX operation_nodes_by_generation ON public.operation_nodes USING btree (generation);
 
 CREATE INDEX operation_nodes_open_by_node ON public.operation_nodes USING btree (node_id) WHERE (status = 'open'::text);
-
-CREATE INDEX operation_nodes_open_by_operation ON public.operation_nodes USING btree (operation_id) WHERE (status = 'open'::text);
 
 CREATE INDEX operation_nodes_proving ON public.operation_nodes USING btree (proving) WHERE (proving IS NOT NULL);
 
@@ -692,24 +690,6 @@ AS $function$
   ) o
 $function$;
 
-CREATE OR REPLACE FUNCTION public.operations_settled()
- RETURNS trigger
- LANGUAGE plpgsql
-AS $function$
-declare
-  ids text[];
-begin
-  select array_agg(distinct o.id order by o.id) into ids from changed_nodes n join operations o on o.id = n.operation_id
-  where o.backend is not null and (n.status = 'open') <> (o.finished_at is null);
-  if ids is null then return null; end if;
-  perform from operations where id = any(ids) order by id for no key update;
-  update operations o set finished_at = case when o.finished_at is null then now() end
-  where o.id = any(ids)
-    and (o.finished_at is null) <> exists (select from operation_nodes n where n.operation_id = o.id and n.status = 'open');
-  return null;
-end
-$function$;
-
 CREATE OR REPLACE FUNCTION public.record_change(change_kind text, change_id text, is_deleted boolean)
  RETURNS void
  LANGUAGE plpgsql
@@ -754,6 +734,18 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION public.update_finished_at(wanted text)
+ RETURNS void
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform from operations where id = wanted for no key update;
+  update operations o set finished_at = case when o.finished_at is null then now() end
+  where o.id = wanted and o.backend is not null
+    and (o.finished_at is null) <> exists (select from operation_nodes n where n.operation_id = o.id and n.finished_at is null);
+end
+$function$;
+
 CREATE TRIGGER galleries_added AFTER INSERT OR DELETE ON public.galleries FOR EACH ROW EXECUTE FUNCTION galleries_changed();
 
 CREATE TRIGGER galleries_updated AFTER UPDATE ON public.galleries FOR EACH ROW WHEN (((old.url <> new.url) OR (old.kind <> new.kind))) EXECUTE FUNCTION galleries_changed();
@@ -779,8 +771,6 @@ CREATE TRIGGER node_drained AFTER UPDATE OF draining ON public.nodes FOR EACH RO
 CREATE TRIGGER node_edited AFTER UPDATE ON public.nodes FOR EACH ROW WHEN (((to_jsonb(old.*) - '{inventory_incarnation,inventory_seq,inventory_at,registration_signed_at}'::text[]) IS DISTINCT FROM (to_jsonb(new.*) - '{inventory_incarnation,inventory_seq,inventory_at,registration_signed_at}'::text[]))) EXECUTE FUNCTION node_changed();
 
 CREATE TRIGGER node_inventory_changed AFTER UPDATE OF inventory ON public.nodes FOR EACH ROW WHEN ((old.inventory <> new.inventory)) EXECUTE FUNCTION node_inventory_changed();
-
-CREATE TRIGGER operations_settled AFTER UPDATE ON public.operation_nodes REFERENCING NEW TABLE AS changed_nodes FOR EACH STATEMENT EXECUTE FUNCTION operations_settled();
 
 CREATE TRIGGER replica_added AFTER INSERT OR DELETE ON public.replicas FOR EACH ROW EXECUTE FUNCTION replica_changed();
 

@@ -6,7 +6,8 @@ import { sql, type Kysely, type Transaction } from 'kysely'
 import { beginRollout, type RolloutPlace } from './rollout-writes.ts'
 import { decideSubmission } from './submission.pure.ts'
 import type { Plan } from './plan.ts'
-import { fromIntentRow, renewedIntent, type IntentRecord } from './intent-rows.ts'
+import { fromIntentRow, type IntentRecord } from './intent-rows.ts'
+import { storeIntents } from './new-intents.ts'
 import { retryConflicts } from './errors.ts'
 import type { RolloutSpec } from './rings.ts'
 import type { Database } from './tables.ts'
@@ -39,6 +40,7 @@ type Tx = Transaction<Database>
 type Planned = Extract<SubmittedNode, { plan: Plan }>
 /** `isProving`: the intent is applied, and its node is still watched. */
 type Row = IntentRecord & { readonly isProving: boolean }
+type Repinned = Planned & { readonly row: Row }
 
 export class SubmissionStore {
   readonly #db: Kysely<Database>
@@ -122,7 +124,14 @@ async function submitOne(tx: Tx, submission: Submission): Promise<void> {
   await takeOver(tx, submission, { nodes: taken, begun })
   await attach(tx, submission, planned.filter(isAttached))
   await skip(tx, submission, planned.length === 0 ? repinned : [])
-  await repin(tx, submission, repinned)
+  await repin(
+    tx,
+    submission,
+    repinned.flatMap((node) => {
+      const row = rows.get(node.nodeId)
+      return row === undefined || row.plan.digest === node.plan.digest ? [] : [{ ...node, row }]
+    }),
+  )
   await sql`
     select record_change(kind, id, false) from (
       select 0 as rank, 'node' as kind, unnest(${planned.map((node) => node.nodeId)}::text[]) as id
@@ -181,44 +190,39 @@ async function takeOver(
   { nodes, begun }: { nodes: readonly Planned[]; begun: ReadonlyMap<string, RolloutPlace> },
 ): Promise<void> {
   if (nodes.length === 0) return
-  const given = JSON.stringify(
-    nodes.map(({ nodeId, nodeName, plan, isCurrent }) => ({
-      ...{ node_id: nodeId, node_name: nodeName, plan, note: isCurrent ? upToDateNote : '' },
-      ...begun.get(nodeId),
-    })),
-  )
+  const { id, kind, backend } = submission
+  const nodeIds = nodes.map(({ nodeId }) => nodeId)
   await sql`
-    with requested as (
-      select w.*, i.generation as old_generation, i.state as old_state, i.epoch as old_epoch, i.attempts, i.current_bytes, i.total_bytes,
-        i.percentage from jsonb_to_recordset(${given}::jsonb)
-        as w (node_id text, node_name text, plan jsonb, note text, ring integer, previous jsonb)
-      left join intents i on i.node_id = w.node_id and i.backend = ${submission.backend} order by w.node_id
+    with old as (
+      select * from intents where backend = ${backend} and node_id = any(${nodeIds}::text[]) order by node_id
     ), superseded as (
-      update operation_nodes n set status = 'cancelled', message = 'superseded by operation ' || ${submission.id}::text, finished_at = now(),
-        attempts = w.attempts, current_bytes = w.current_bytes, total_bytes = w.total_bytes, percentage = w.percentage,
-        generation = w.old_generation, proving = null, shown = null, phase = null
-      from requested w where (n.generation = w.old_generation or n.proving = w.old_generation) and n.status = 'open' returning n.operation_id
-    ), taken as (
-      insert into intents as i (node_id, backend, kind, generation, op_id, plan, state, next_at, is_parked, awaits_ring, note, total_bytes)
-      select node_id, ${submission.backend}, ${intentKindOf(submission.kind)}, nextval('intent_generation'), ${submission.id}, plan, 'waiting', now(),
-        not node_may_be_tried(node_id), coalesce(ring > 1, false), note,
-        coalesce((plan ->> 'sizeBytes')::bigint, 0)
-      from requested
-      on conflict (node_id, backend) do update set kind = excluded.kind, generation = excluded.generation, op_id = excluded.op_id,
-        plan = excluded.plan, is_parked = excluded.is_parked, awaits_ring = excluded.awaits_ring, note = excluded.note,
-        total_bytes = excluded.total_bytes, ${renewedIntent}
-      returning node_id, backend, generation, epoch
+      update operation_nodes n set status = 'cancelled', message = 'superseded by operation ' || ${id}::text, finished_at = now(),
+        attempts = o.attempts, current_bytes = o.current_bytes, total_bytes = o.total_bytes, percentage = o.percentage,
+        generation = o.generation, proving = null, shown = null, phase = null
+      from old o where (n.generation = o.generation or n.proving = o.generation) and n.status = 'open' returning n.operation_id
     ), logged as (
       insert into intent_events (node_id, backend, generation, epoch, type, detail)
-      select node_id, ${submission.backend}, old_generation, old_epoch, 'superseded', jsonb_build_object('by', ${submission.id}::text)
-      from requested where old_state in ('waiting', 'sending', 'working')
-      union all
-      select node_id, backend, generation, epoch, 'requested', jsonb_build_object('kind', ${submission.kind}::text, 'operation', ${submission.id}::text) from taken
-    ), shown as (
-      insert into operation_nodes (operation_id, node_id, node_name, generation, status, ring, previous)
-      select ${submission.id}, t.node_id, w.node_name, t.generation, 'open', w.ring, w.previous from taken t join requested w on w.node_id = t.node_id
+      select node_id, backend, generation, epoch, 'superseded', jsonb_build_object('by', ${id}::text)
+      from old where state in ('waiting', 'sending', 'working')
     )
-    select record_change('operation', id, false) from (select distinct operation_id as id from superseded order by id) s`.execute(tx)
+    select update_finished_at(id), record_change('operation', id, false)
+    from (select distinct operation_id as id from superseded order by id) s`.execute(tx)
+  const stored = await storeIntents(
+    tx,
+    backend,
+    nodes.map(({ nodeId, plan, isCurrent }) => ({
+      ...{ nodeId, kind: intentKindOf(kind), opId: id, plan, awaitsRing: (begun.get(nodeId)?.ring ?? 0) > 1, wasSent: false },
+      ...{ note: isCurrent ? upToDateNote : '', totalBytes: plan.sizeBytes ?? 0, event: 'requested', detail: { kind, operation: id } },
+    })),
+  )
+  const generations = new Map(stored.map(({ nodeId, generation }) => [nodeId, generation]))
+  const shown = nodes.map(({ nodeId, nodeName }) => ({
+    ...{ node_id: nodeId, node_name: nodeName, generation: generations.get(nodeId), ...begun.get(nodeId) },
+  }))
+  await sql`
+    insert into operation_nodes (operation_id, node_id, node_name, generation, status, ring, previous)
+    select ${id}, node_id, node_name, generation, 'open', ring, previous from jsonb_to_recordset(${JSON.stringify(shown)}::jsonb)
+      as s (node_id text, node_name text, generation bigint, ring integer, previous jsonb)`.execute(tx)
 }
 
 /** Both operations wait for the same intent, also for one that was applied and is still watched. */
@@ -268,26 +272,24 @@ async function skip(tx: Tx, submission: Submission, repinned: readonly Planned[]
     .execute()
 }
 
-/** The operations that wait for the intent follow it to its new generation. */
-async function repin(tx: Tx, { id, backend }: Submission, repinned: readonly Planned[]): Promise<void> {
-  if (repinned.length === 0) return
-  const given = JSON.stringify(repinned.map(({ nodeId, plan }) => ({ node_id: nodeId, plan: { ...plan, exact: true } })))
+/** A new intent for the newest content, of the same operation. The operations that wait for the old one follow it. */
+async function repin(tx: Tx, { id, backend }: Submission, repinned: readonly Repinned[]): Promise<void> {
+  const old = new Map(repinned.map(({ nodeId, row }) => [nodeId as string, row.intent.generation]))
+  const stored = await storeIntents(
+    tx,
+    backend,
+    repinned.map(({ nodeId, plan, row: { intent, bytes } }) => ({
+      ...{ nodeId, kind: 'install', opId: intent.opId, plan: { ...plan, exact: true }, awaitsRing: false },
+      ...{ wasSent: intent.state !== 'waiting' || intent.wasSent, note: '', totalBytes: plan.sizeBytes ?? bytes.total },
+      ...{ event: 'repinned', detail: { operation: id } },
+    })),
+  )
+  if (stored.length === 0) return
+  const moved = stored.map(({ nodeId, generation }) => ({ from: old.get(nodeId), to: generation }))
   await sql`
-    with requested as (
-      select w.node_id, w.plan, i.generation as old_generation from jsonb_to_recordset(${given}::jsonb) as w (node_id text, plan jsonb)
-      join intents i on i.node_id = w.node_id and i.backend = ${backend}
-      where i.kind = 'install' and i.state in ('waiting', 'sending', 'working') and i.plan ->> 'digest' is distinct from w.plan ->> 'digest'
-    ), moved as (
-      update intents i set plan = w.plan, generation = nextval('intent_generation'), state = 'waiting', next_at = now(),
-        wait = null, holder = null, lease_until = null, accepted_at = null, sign_at = null, row_version = i.row_version + 1
-      from requested w where i.node_id = w.node_id and i.backend = ${backend}
-      returning i.node_id, i.backend, i.generation, i.epoch, w.old_generation
-    ), logged as (
-      insert into intent_events (node_id, backend, generation, epoch, type, detail)
-      select node_id, backend, generation, epoch, 'repinned', jsonb_build_object('operation', ${id}::text) from moved
-    ), followed as (
-      update operation_nodes n set generation = m.generation from moved m where n.generation = m.old_generation and n.status = 'open'
-      returning n.operation_id
+    with followed as (
+      update operation_nodes n set generation = m.to from jsonb_to_recordset(${JSON.stringify(moved)}::jsonb) as m ("from" bigint, "to" bigint)
+      where n.generation = m.from and n.status = 'open' returning n.operation_id
     )
     select record_change('operation', o.operation_id, false) from (select distinct operation_id from followed order by 1) o`.execute(tx)
 }

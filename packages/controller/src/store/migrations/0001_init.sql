@@ -326,29 +326,21 @@ create table operation_nodes (
     else error is null and error_code is null and not dead and finished_at is not null
   end)
 );
-create index operation_nodes_open on operation_nodes (generation) where status = 'open';
+create index operation_nodes_by_generation on operation_nodes (generation);
 create index operation_nodes_open_by_node on operation_nodes (node_id) where status = 'open';
-create index operation_nodes_open_by_operation on operation_nodes (operation_id) where status = 'open';
 create index operation_nodes_proving on operation_nodes (proving) where proving is not null;
 
--- An operation about a backend is finished while none of its nodes is open. A trigger, because two transactions that settle its
--- last two nodes do not see each other's rows: here the second one waits for the operation's lock and then reads anew.
-create function operations_settled() returns trigger language plpgsql as $$
-declare
-  ids text[];
+-- An operation about a backend is finished while none of its nodes is open. Statements that settle or reopen its nodes call this.
+-- Two transactions that settle the last two nodes do not see each other's rows: the second one waits for the operation's lock
+-- here, and then reads anew. That needs a snapshot of its own, which only a function has within a statement.
+create function update_finished_at(wanted text) returns void language plpgsql as $$
 begin
-  select array_agg(distinct o.id order by o.id) into ids from changed_nodes n join operations o on o.id = n.operation_id
-  where o.backend is not null and (n.status = 'open') <> (o.finished_at is null);
-  if ids is null then return null; end if;
-  perform from operations where id = any(ids) order by id for no key update;
+  perform from operations where id = wanted for no key update;
   update operations o set finished_at = case when o.finished_at is null then now() end
-  where o.id = any(ids)
-    and (o.finished_at is null) <> exists (select from operation_nodes n where n.operation_id = o.id and n.status = 'open');
-  return null;
+  where o.id = wanted and o.backend is not null
+    and (o.finished_at is null) <> exists (select from operation_nodes n where n.operation_id = o.id and n.finished_at is null);
 end
 $$;
-create trigger operations_settled after update on operation_nodes
-  referencing new table as changed_nodes for each statement execute function operations_settled();
 
 -- History of intents, written in the transaction of the event. Append-only; old rows are deleted with the operations' history.
 create table intent_events (
@@ -584,6 +576,7 @@ create trigger node_edited after update on nodes for each row
     is distinct from (to_jsonb(new) - '{inventory_incarnation,inventory_seq,inventory_at,registration_signed_at}'::text[]))
   execute function node_changed();
 
+-- This trigger, and those above and below whose names end in `_changed`, `_added` or `_edited`, decide nothing: they record a change.
 create function node_pulse_changed() returns trigger language plpgsql as $$
 begin
   perform record_change('node', new.node_id, false);
@@ -621,6 +614,8 @@ $$;
 
 -- A worker without `async` remembers nothing: the work of its old process is lost, and the request that waits for its reply
 -- waits in vain. With a new process that work is due again, and with its return everything that was due later.
+-- A trigger, because six statements write pulses (store/pulses.ts, store/nodes.ts), and each has these consequences in its own
+-- transaction: a node that is back is tried without waiting for a round of the reconciler.
 create function node_pulses_turned() returns trigger language plpgsql as $$
 declare
   turned text[];
