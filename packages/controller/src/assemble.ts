@@ -256,7 +256,9 @@ function createBackendParts(foundation: Foundation, { id, onSettled, onReady, me
   const planners = createPlanners({ settings, store, builtin: foundation.builtin, stopping, clock, log })
   const submissions = createSubmissions({
     ...{ nodes: store.nodes, intents: store.intents, replicas: store.replicas, store: store.submissions, ...planners },
+    upgradable: () => inventory.fleet.upgradable(),
     step: foundation.step ?? noStep,
+    now: () => new Date(clock.now()).toISOString(),
     wake: () => operations.wake(),
   })
   const operations = createOperations({
@@ -341,8 +343,6 @@ function apiEndpoints(foundation: Foundation, parts: Parts, { isStarted, isReady
       submissions,
       store: store.submissions,
       nodes: store.nodes,
-      replicas: store.replicas,
-      now: () => new Date(clock.now()).toISOString(),
     }),
     ...modelEndpoints({ store, models: parts.models, refreshRoutes: parts.serving.inference.refreshRoutes }),
     ...keyEndpoints({ access: store.access }),

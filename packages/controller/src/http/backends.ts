@@ -1,14 +1,12 @@
 // /api/backends: lists installed and offered backends; submits installs, upgrades and deletions. A submission is one
 // transaction.
-import { type BackendName, backendRoutes as routes, type OperationId, type OperationView, unreachable } from '@muster/protocol'
+import { backendRoutes as routes, type OperationId, type OperationView, unreachable } from '@muster/protocol'
 import { type Principal, principalName } from '../auth/principal.ts'
 import type { Catalogue } from '../gallery/catalogue.ts'
 import type { UpgradeChecker } from '../inventory/check-upgrades.ts'
 import { type FleetBackends, offeredBackends } from '../inventory/fleet-backends.ts'
-import { previewOf } from '../operations/dry-run.ts'
 import type { AnswerOnce, By, Submissions } from '../operations/submit.ts'
 import type { NodeStore } from '../store/nodes.ts'
-import type { ReplicaStore } from '../store/replicas.ts'
 import { toFleetError } from '../store/errors.ts'
 import type { Submission, SubmissionStore } from '../store/submissions.ts'
 import { Answer, endpoint, type Endpoint } from './endpoint.ts'
@@ -22,8 +20,6 @@ export interface BackendDeps {
   readonly submissions: Submissions
   readonly store: Pick<SubmissionStore, 'remembered'>
   readonly nodes: NodeStore
-  readonly replicas: Pick<ReplicaStore, 'listUsing'>
-  readonly now: () => string
 }
 
 /** Repeated reads of the catalogue within this time share one reading of the galleries. */
@@ -43,64 +39,61 @@ export function backendEndpoints(deps: BackendDeps): Endpoint[] {
       await checker.checkNow()
       return await fleet.upgrades()
     }),
-    endpoint(routes.install, async ({ body, ...call }) =>
-      body.dry_run === true
-        ? await preview(await submissions.install(body, requesterOf(call)), deps)
-        : await submit(call, { request: ['install', body], plan: (by) => submissions.install(body, by) }, deps),
+    endpoint(routes.install, async ({ body, ...call }) => {
+      const request = { key: ['install', body], prepare: (by: By) => submissions.install(body, by) }
+      return body.dry_run === true ? await preview(call, request, deps) : await submitOne(call, request, deps)
+    }),
+    endpoint(routes.upgradeAll, ({ body: { backends }, ...call }) =>
+      submit(call, { key: ['upgrades', backends], prepare: (by) => submissions.upgrades(backends, by), render: renderAll }, deps),
     ),
-    endpoint(routes.upgradeAll, async ({ body, ...call }) => await submitUpgrades(call, body.backends, deps)),
-    endpoint(routes.upgrade, async ({ params: { name }, body, ...call }) =>
-      body.dry_run === true
-        ? await preview(await submissions.upgrade(name, body, requesterOf(call)), deps)
-        : await submit(call, { request: ['upgrade', name, body], plan: (by) => submissions.upgrade(name, body, by) }, deps),
-    ),
-    endpoint(routes.remove, async ({ params: { name }, query, ...call }) =>
-      query.dry_run
-        ? await preview(await submissions.remove(name, query, requesterOf(call)), deps)
-        : await submit(call, { request: ['delete', name, query], plan: (by) => submissions.remove(name, query, by) }, deps),
-    ),
+    endpoint(routes.upgrade, async ({ params: { name }, body, ...call }) => {
+      const request = { key: ['upgrade', name, body], prepare: (by: By) => submissions.upgrade(name, body, by) }
+      return body.dry_run === true ? await preview(call, request, deps) : await submitOne(call, request, deps)
+    }),
+    endpoint(routes.remove, async ({ params: { name }, query, ...call }) => {
+      const request = { key: ['delete', name, query], prepare: (by: By) => submissions.remove(name, query, by) }
+      return query.dry_run ? await preview(call, request, deps) : await submitOne(call, request, deps)
+    }),
   ]
 }
 
 type Caller = Readonly<{ headers: Headers; principal: Principal; signal: AbortSignal }>
 type Accepted = { operation_id: OperationId } | OperationView
+type OneRequest = Readonly<{ key: unknown; prepare: (by: By) => Promise<Submission> }>
 
-const requesterOf = ({ principal, signal }: Omit<Caller, 'headers'>): By => ({ requestedBy: principalName(principal), signal })
+const requesterOf = ({ principal, signal }: Caller): By => ({ requestedBy: principalName(principal), signal })
 
-async function preview(submission: Submission, { nodes, replicas, now }: BackendDeps): Promise<Answer<Accepted>> {
-  const running = await replicas.listUsing(
-    [submission.backend],
-    submission.nodes.map(({ nodeId }) => nodeId),
-  )
-  const using = new Set<string>(running.map(({ nodeId }) => nodeId))
-  return new Answer<Accepted>(200, previewOf(submission, { nodes: await nodes.list(), using, now: now() }))
+async function preview(call: Caller, { prepare }: OneRequest, { submissions }: BackendDeps): Promise<Answer<Accepted>> {
+  return new Answer<Accepted>(200, await submissions.preview(await prepare(requesterOf(call))))
 }
 
-async function submit(
+async function submitOne(call: Caller, { key, prepare }: OneRequest, deps: BackendDeps): Promise<Answer<Accepted>> {
+  const render = ([submission]: readonly Submission[]): Accepted => ({ operation_id: submission?.id ?? unreachable(null as never) })
+  return await submit(call, { key, prepare: async (by) => [await prepare(by)], render }, deps)
+}
+
+const renderAll = (prepared: readonly Submission[]) => ({
+  operations: prepared.map(({ backend, id }) => ({ backend, operation_id: id })),
+})
+
+interface Request<Body extends object> {
+  /** Identifies the request to its Idempotency-Key. */
+  readonly key: unknown
+  readonly prepare: (by: By) => Promise<readonly Submission[]>
+  readonly render: (prepared: readonly Submission[]) => Body
+}
+
+async function submit<Body extends object>(
   call: Caller,
-  { request, plan }: { request: unknown; plan: (by: By) => Promise<Submission> },
+  request: Request<Body>,
   { store, submissions }: BackendDeps,
-): Promise<Answer<Accepted>> {
-  const key = idempotencyKeyOf(call, request)
+): Promise<Answer<Body>> {
+  const key = idempotencyKeyOf(call, request.key)
   const stored = await findStoredAnswer(store, key)
   if (stored !== null) return stored
-  const submission = await plan(requesterOf(call))
-  const answer = { operation_id: submission.id }
-  const isNew = await enqueue(submissions, [submission], key === null ? null : { ...key, status: 202, response: answer })
-  return isNew ? new Answer(202, answer) : ((await findStoredAnswer(store, key)) ?? unreachable(null as never))
-}
-
-/** One operation per backend, all in one transaction. */
-async function submitUpgrades(call: Caller, named: readonly BackendName[] | undefined, deps: BackendDeps) {
-  const { store, submissions, fleet } = deps
-  const key = idempotencyKeyOf(call, ['upgrades', named])
-  const stored = await findStoredAnswer(store, key)
-  if (stored !== null) return stored
-  const upgradable = await fleet.upgradable()
-  const names = named === undefined ? upgradable : upgradable.filter((name) => named.includes(name))
-  if (names.length === 0) return new Answer(200, { operations: [] })
-  const prepared = await Promise.all(names.map((name) => submissions.upgrade(name, { strategy: 'rolling' }, requesterOf(call))))
-  const answer = { operations: prepared.map(({ backend, id }) => ({ backend, operation_id: id })) }
+  const prepared = await request.prepare(requesterOf(call))
+  const answer = request.render(prepared)
+  if (prepared.length === 0) return new Answer(200, answer)
   const isNew = await enqueue(submissions, prepared, key === null ? null : { ...key, status: 202, response: answer })
   return isNew ? new Answer(202, answer) : ((await findStoredAnswer(store, key)) ?? new Answer(202, answer))
 }

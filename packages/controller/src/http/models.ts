@@ -3,6 +3,7 @@
 import { type ModelDetail, type ModelName, modelRoutes as routes, type ModelView, type ValidatedConfig } from '@muster/protocol'
 import { type ConfigFormat, InvalidConfig, parseConfig, revisionOf, UnreadableConfig } from '../models/config.ts'
 import type { Models } from '../models/create-models.ts'
+import { createModelSubmissions } from '../models/submit.ts'
 import type { ReceiveUpload } from '../models/uploads.ts'
 import { loadingOf, type ShowModels } from '../models/view.ts'
 import type { LoadInfo, LoadInfoStore, ModelRecord, ModelStore } from '../store/models.ts'
@@ -27,7 +28,11 @@ export function modelEndpoints({ store, models, refreshRoutes }: ModelDeps): End
     models.wake()
     await refreshRoutes(model).catch(() => undefined)
   }
-  const operations = { models: store.models, show, submissions: store.modelSubmissions, keys: store.submissions, wake }
+  const { models: found, nodes, modelSubmissions } = store
+  const operations = {
+    submissions: createModelSubmissions({ models: found, nodes, catalogue, store: modelSubmissions, wake }),
+    keys: store.submissions,
+  }
   return [
     // Before :name, which would match a model called gallery.
     ...modelGalleryEndpoints({ ...operations, catalogue, list: store.models }),

@@ -1,6 +1,6 @@
 import type { Scheduling } from '@muster/protocol'
 import { expect, it } from 'vitest'
-import { desiredReplicas, type Demand } from './desired.pure.ts'
+import { desiredReplicas, replicasToLoad, type Demand } from './desired.pure.ts'
 
 it.each<[string, Scheduling, Partial<Demand>, number]>([
   ['none when nobody asks', {}, {}, 0],
@@ -21,3 +21,10 @@ it.each<[string, Scheduling, Partial<Demand>, number]>([
 it('one where no node fits: its load shows the reason, and a replica on a draining node keeps serving', () => {
   expect(desiredReplicas({ scheduling: { replicas: 'all' }, requestedReplicas: 0, isUnloaded: false }, 0)).toBe(1)
 })
+
+it.each<[string, Scheduling, number, number]>([
+  ['one', {}, 7, 1],
+  ['its minimum', { min_replicas: 3 }, 7, 3],
+  ['one for every node that fits', { replicas: 'all' }, 7, 7],
+  ['one where no node fits', { replicas: 'all' }, 0, 1],
+])('load requests %s', (_, scheduling, matching, want) => expect(replicasToLoad(scheduling, matching)).toBe(want))

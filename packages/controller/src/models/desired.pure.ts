@@ -18,6 +18,11 @@ export function desiredReplicas({ scheduling, requestedReplicas, isUnloaded }: D
   return Math.min(max, Math.max(min, requestedReplicas))
 }
 
+/** How many replicas `load` requests: one, or the model's minimum, or one for every node that the model may run on. */
+export function replicasToLoad(scheduling: Scheduling, matching: number): number {
+  return Math.max(1, scheduling.replicas === 'all' ? matching : limitsOf(scheduling).min)
+}
+
 /** With defaults: at most one, unless the minimum is higher. */
 export function limitsOf({ min_replicas: min = 0, max_replicas: max = Math.max(1, min) }: Scheduling): { min: number; max: number } {
   return { min, max: max === 0 ? Number.POSITIVE_INFINITY : max }

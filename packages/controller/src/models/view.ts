@@ -74,10 +74,11 @@ export type ShowModels = (models: readonly ModelRecord[]) => Promise<ModelView[]
 
 export function createShowModels({ nodes, models }: { nodes: Pick<NodeStore, 'list'>; models: Pick<ModelStore, 'listByNames'> }) {
   const show: ShowModels = async (found) => {
-    // Only `replicas: all` needs the nodes.
-    const isNeeded = found.some(({ config }) => config.scheduling.replicas === 'all')
-    const all = isNeeded ? await nodes.list() : []
-    return found.map((model) => viewModel(model, all.filter((node) => mayRunOn(node, model.config.scheduling)).length))
+    const count = await createMatchCount(
+      nodes,
+      found.map(({ config }) => config.scheduling),
+    )
+    return found.map((model) => viewModel(model, count(model.config.scheduling)))
   }
   return {
     show,
@@ -85,6 +86,15 @@ export function createShowModels({ nodes, models }: { nodes: Pick<NodeStore, 'li
     read: async (names: readonly string[]): Promise<Map<string, ModelView>> =>
       new Map((await show(await models.listByNames(names))).map((model) => [model.name, model])),
   }
+}
+
+/** Counts the nodes that models with these schedulings may run on. Only `replicas: all` depends on that, so others read no nodes. */
+export async function createMatchCount(
+  nodes: Pick<NodeStore, 'list'>,
+  schedulings: readonly Scheduling[],
+): Promise<(scheduling: Scheduling) => number> {
+  const all = schedulings.some(({ replicas }) => replicas === 'all') ? await nodes.list() : []
+  return (scheduling) => all.filter((node) => mayRunOn(node, scheduling)).length
 }
 
 /** True when `replicas: all` places a replica on this node. */

@@ -7,6 +7,7 @@ import {
   type InstallRequest,
   type NodeId,
   OperationId,
+  type OperationView,
   Rollout,
   type UpgradeRequest,
 } from '@muster/protocol'
@@ -18,6 +19,7 @@ import type { ReplicaStore } from '../store/replicas.ts'
 import type { RolloutSpec } from '../store/rings.ts'
 import type { Submission, SubmissionStore, SubmittedNode } from '../store/submissions.ts'
 import { chooseNodes, hasBackend, mayHave, type NodeSelection } from './choose.pure.ts'
+import { previewOf } from './dry-run.ts'
 
 export interface SubmitDeps {
   readonly nodes: Pick<NodeStore, 'list'>
@@ -25,8 +27,12 @@ export interface SubmitDeps {
   readonly replicas: Pick<ReplicaStore, 'listUsing'>
   readonly planInstall: PlanInstall
   readonly planUpgrade: PlanUpgrade
+  /** Backends with an upgrade or drift. */
+  readonly upgradable: () => Promise<readonly BackendName[]>
   readonly store: Pick<SubmissionStore, 'submit'>
   readonly step: Step
+  /** RFC 3339. */
+  readonly now: () => string
   /** Called when there are new intents. */
   readonly wake: () => void
 }
@@ -39,7 +45,11 @@ export function createSubmissions(deps: SubmitDeps) {
   return {
     install: (request: InstallRequest, by: By): Promise<Submission> => prepareInstall(request, by, deps),
     upgrade: (name: BackendName, request: UpgradeRequest, by: By): Promise<Submission> => prepareUpgrade({ name, request }, by, deps),
+    /** Upgrades of these backends, or of all; of those that have one. */
+    upgrades: (named: readonly BackendName[] | undefined, by: By): Promise<Submission[]> => prepareUpgrades(named, by, deps),
     remove: (name: BackendName, query: DeleteQuery, by: By): Promise<Submission> => prepareRemove({ name, query }, by, deps),
+    /** The operation that a submission would become. */
+    preview: (submission: Submission): Promise<OperationView> => preview(submission, deps),
     /** Stores the prepared submissions in one transaction. False when the key of the request was used meanwhile. */
     submit: (prepared: readonly Submission[], once: AnswerOnce = null): Promise<boolean> => submit(prepared, once, deps),
   }
@@ -51,6 +61,15 @@ async function submit(prepared: readonly Submission[], once: AnswerOnce, { store
   await step('FE.intent.after_commit')
   wake()
   return stored !== null
+}
+
+async function preview(submission: Submission, { nodes, replicas, now }: SubmitDeps): Promise<OperationView> {
+  const running = await replicas.listUsing(
+    [submission.backend],
+    submission.nodes.map(({ nodeId }) => nodeId),
+  )
+  const using = new Set<string>(running.map(({ nodeId }) => nodeId))
+  return previewOf(submission, { nodes: await nodes.list(), using, now: now() })
 }
 
 async function prepareInstall(
@@ -89,6 +108,12 @@ async function prepareUpgrade(
   const options = { strategy: request.strategy, ...(request.rollout === undefined ? {} : { rollout: request.rollout }) }
   const rollout = request.strategy === 'rolling' ? { rollout: specOf(Rollout.parse(request.rollout ?? {})) } : {}
   return { ...begun('backend.upgrade', backend, requestedBy), options, ...rollout, nodes }
+}
+
+async function prepareUpgrades(named: readonly BackendName[] | undefined, by: By, deps: SubmitDeps): Promise<Submission[]> {
+  const upgradable = await deps.upgradable()
+  const names = named === undefined ? upgradable : upgradable.filter((name) => named.includes(name))
+  return await Promise.all(names.map((name) => prepareUpgrade({ name, request: { strategy: 'rolling' } }, by, deps)))
 }
 
 const specOf = ({ canary, max_parallel: maxParallel, min_healthy_time: time }: Rollout): RolloutSpec => ({
