@@ -156,6 +156,11 @@ export const directions: readonly Direction[] = [
     because: 'the store is at the bottom: it knows rows, not who asks for them',
   },
   {
+    from: ['packages/controller/src/work/**'],
+    never: ['packages/controller/src/!(work|store)/**'],
+    because: 'work carries out every kind of work; a kind supplies its store, decision and commands, and is not known here',
+  },
+  {
     from: ['packages/controller/src/!(http)/**'],
     never: ['packages/controller/src/http/**', '{hono,@hono/*}{,/**}'],
     because: 'http is at the top: what it calls must work without a request',

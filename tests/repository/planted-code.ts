@@ -53,6 +53,7 @@ const importViolations: readonly Planted[] = [
   imports('packages/controller/src/http/f.ts', 'node:child_process', 'programs are started in few places'),
   imports('packages/controller/src/store/g.ts', '../nodes/clean.ts', 'the store is at the bottom'),
   imports('packages/controller/src/postgres/h.ts', '@muster/bus', 'the store is at the bottom'),
+  imports('packages/controller/src/work/w.ts', '../intents/clean.ts', 'work carries out every kind of work'),
   imports('packages/controller/src/events/i.ts', '../http/clean.ts', 'http is at the top'),
   imports('packages/controller/src/operations/j.ts', 'hono', 'http is at the top'),
   imports('packages/controller/src/http/k.ts', '../main.ts', 'import the file that has what you need'),
@@ -245,6 +246,7 @@ export const clean: readonly (readonly [path: string, code: string])[] = [
   ['packages/controller/src/store/clean.ts', using('kysely')],
   ['packages/controller/src/postgres/clean.ts', using('node:child_process')],
   ['packages/controller/src/nodes/clean.ts', using('../store/clean.ts')],
+  ['packages/controller/src/work/clean.ts', using('../store/clean.ts')],
   [
     'packages/controller/src/http/clean.ts',
     `import * as hono from 'hono'\nimport { use } from '../../packages/testkit/nodes/clean.ts'\nexport const all = [hono, use]\n`,

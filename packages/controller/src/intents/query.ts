@@ -6,7 +6,7 @@ import type { Claimed, IntentStore } from '../store/intents.ts'
 import type { PulseStore } from '../store/pulses.ts'
 import { tickOf } from '../work/exchange.pure.ts'
 import { queryStatus, requestCancel, type RequestLimits } from '../work/exchange.ts'
-import { isAsyncWorker, queryLegacyWorker } from '../work/legacy.ts'
+import { isAsyncWorker, queryLegacyWorker } from './legacy.ts'
 import type { Advance } from './advance.ts'
 import { eventOfCancel, eventOfEnd, eventOfStatus } from './intents.pure.ts'
 

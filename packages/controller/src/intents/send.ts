@@ -1,5 +1,5 @@
 // Sends one claimed intent to its worker and applies the reply. A worker with the `async` feature replies within seconds whether
-// it accepts the command; work/legacy.ts handles other workers.
+// it accepts the command; legacy.ts handles other workers.
 import type { Bus } from '@muster/bus'
 import type { Clock, Log, Step } from '@muster/host'
 import {
@@ -15,7 +15,7 @@ import type { IntentRecord } from '../store/intent-rows.ts'
 import type { Claimed } from '../store/intents.ts'
 import type { PulseStore } from '../store/pulses.ts'
 import { requestErrorOf, type RequestLimits } from '../work/exchange.ts'
-import { isAsyncWorker, needsForcedInstall, openRequest, sendForcedInstall } from '../work/legacy.ts'
+import { isAsyncWorker, needsForcedInstall, openRequest, sendForcedInstall } from './legacy.ts'
 import type { Advance } from './advance.ts'
 import { againInMs, eventOfReply } from './intents.pure.ts'
 

@@ -8,7 +8,7 @@ import { statusOf } from '../nodes/view.ts'
 import type { InventoryRequest, InventoryStore } from '../store/inventory.ts'
 import type { NodeRecord } from '../store/nodes.ts'
 import type { PulseStore } from '../store/pulses.ts'
-import { isAsyncWorker } from '../work/legacy.ts'
+import { isAsyncWorker } from '../intents/legacy.ts'
 import type { SettleByInventory } from './reports.ts'
 
 export interface NodeQueriesDeps {

@@ -5,11 +5,11 @@ import { BusError, type Bus } from '@muster/bus'
 import type { Clock, Log } from '@muster/host'
 import { backendInstall, backendList, type BackendName, type CommandReply, type Intent, type NodeId } from '@muster/protocol'
 import type { z } from 'zod'
-import type { Advance } from '../intents/advance.ts'
-import { isSatisfied } from '../intents/intents.pure.ts'
+import type { Advance } from './advance.ts'
+import { isSatisfied } from './intents.pure.ts'
 import type { IntentRecord } from '../store/intent-rows.ts'
 import type { Claimed, IntentStore } from '../store/intents.ts'
-import type { RequestLimits } from './exchange.ts'
+import type { RequestLimits } from '../work/exchange.ts'
 
 /** False: every worker is taken for one with the `async` feature, and nothing below is used. */
 const areLegacyWorkersSupported = true
