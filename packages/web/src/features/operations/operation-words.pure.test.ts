@@ -136,7 +136,7 @@ describe('a node', () => {
     [{ ...failed, next_retry_at: inOneMinute }, 'no such tag (not_found); 1 attempt, next in 1m'],
     [{ ...failed, next_retry_at: '2026-01-01T11:00:00Z', attempts: 2 }, 'no such tag (not_found); 2 attempts, next now'],
     [{ ...failed, dead: true, attempts: 10 }, 'no such tag (not_found); given up after 10 attempts'],
-    [{ ...failed, error: 'canary failed', error_code: 'rolled_back', attempts: 0 }, 'rolled back: canary failed'],
+    [{ ...failed, error: 'rolled back: canary failed', error_code: 'rolled_back', attempts: 0 }, 'rolled back: canary failed'],
   ])('%j has the note: %s', (fields, want) => expect(noteOf(node(fields), now)).toBe(want))
 
   it('S2.43 can be retried after its final failure', () => {

@@ -141,10 +141,10 @@ export function noteOf(node: OperationNode, now: number): string {
   return [failureText(node), describeAttempts(node, now)].filter((part) => part !== '').join('; ')
 }
 
+/** The error of a rollback says so itself. */
 function failureText({ error, error_code: code, message }: OperationNode): string {
-  const reason = error !== null && error !== '' ? error : message
-  if (code === 'rolled_back') return reason.startsWith('rolled back') ? reason : `rolled back: ${reason}`
-  return code === null || reason.includes(code) ? reason : `${reason} (${code})`
+  const reason = error || message
+  return code === null || code === 'rolled_back' ? reason : `${reason} (${code})`
 }
 
 function describeAttempts({ dead, attempts, next_retry_at: next }: OperationNode, now: number): string {
