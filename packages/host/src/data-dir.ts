@@ -4,7 +4,7 @@ import { chmod, mkdir, readdir, readFile, rm, stat } from 'node:fs/promises'
 import { dirname, join, resolve, sep } from 'node:path'
 import { FleetError } from '@muster/protocol'
 import { systemClock, type Clock } from './clock.ts'
-import { errorCode } from './error-code.ts'
+import { ifMissing, errorMessage } from './error-code.ts'
 import { acquireRoleLock } from './role-lock.ts'
 import { Secret } from './secret.ts'
 import { isTemporary, writeFileAtomic } from './files.ts'
@@ -30,15 +30,9 @@ export interface DataDirOptions {
   readonly signal?: AbortSignal
 }
 
-export function defaultDataDir({
-  env,
-  isRoot,
-  home,
-}: {
-  env: Readonly<Record<string, string | undefined>>
-  isRoot: boolean
-  home: string
-}): string {
+type Environment = Readonly<Record<string, string | undefined>>
+
+export function defaultDataDir({ env, isRoot, home }: { env: Environment; isRoot: boolean; home: string }): string {
   return env.MUSTER_DATA_DIR || (isRoot ? '/var/lib/muster' : join(home, '.local/share/muster'))
 }
 
@@ -70,7 +64,7 @@ export async function openDataDir({ path: given, role, clock = systemClock, sign
   return {
     root,
     path,
-    readFile: async (name) => readFile(path(name), 'utf8').catch(nullWhenAbsent),
+    readFile: async (name) => readFile(path(name), 'utf8').catch(ifMissing(null)),
     writeFile: (name, data) => write(name, data, 0o644),
     writeSecret: (name, value) => write(name, value instanceof Secret ? value.reveal() : value, 0o600),
     release: lock.release,
@@ -90,8 +84,7 @@ async function prepare(root: string): Promise<void> {
     await chmod(root, 0o700)
   } catch (error) {
     if (error instanceof FleetError) throw error
-    const reason = error instanceof Error ? error.message : String(error)
-    throw refusal('invalid', `cannot use ${root} as the data directory: ${reason}`, { cause: error })
+    throw refusal('invalid', `cannot use ${root} as the data directory: ${errorMessage(error)}`, { cause: error })
   }
 }
 
@@ -105,14 +98,9 @@ async function mayClose(root: string): Promise<boolean> {
 async function removeLeftovers(directory: string, now: number): Promise<void> {
   for (const name of (await readdir(directory)).filter(isTemporary)) {
     const path = join(directory, name)
-    const found = await stat(path).catch(nullWhenAbsent)
+    const found = await stat(path).catch(ifMissing(null))
     if (found !== null && Math.abs(now - found.mtimeMs) > 60_000) await rm(path, { force: true })
   }
-}
-
-function nullWhenAbsent(error: unknown): null {
-  if (errorCode(error) === 'ENOENT') return null
-  throw error
 }
 
 function refusal(code: 'conflict' | 'invalid', message: string, options?: ErrorOptions): FleetError {

@@ -19,6 +19,13 @@ export function identifyProcess(pid: number): ProcessIdentity | null {
   }
 }
 
+/** A stored identity; null when the value is none. */
+export function readIdentity(value: unknown): ProcessIdentity | null {
+  if (typeof value !== 'object' || value === null) return null
+  const { pid, started, boot }: Record<string, unknown> = { ...value }
+  return typeof pid === 'number' && typeof started === 'string' && typeof boot === 'string' ? { pid, started, boot } : null
+}
+
 export function isAlive(identity: ProcessIdentity): boolean {
   const now = identifyProcess(identity.pid)
   return now !== null && now.started === identity.started && now.boot === identity.boot

@@ -7,8 +7,9 @@
 import { link, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { Clock } from './clock.ts'
-import { errorCode } from './error-code.ts'
-import { isAlive, identifySelf, type ProcessIdentity } from './process-identity.ts'
+import { errorCode, ifMissing } from './error-code.ts'
+import { parseJson } from './parse-json.ts'
+import { isAlive, identifySelf, type ProcessIdentity, readIdentity } from './process-identity.ts'
 import { temporaryName } from './files.ts'
 
 const patienceMs = 1000
@@ -92,24 +93,13 @@ async function liveRivals(search: {
 }
 
 async function readClaim(path: string, now: number): Promise<ProcessIdentity | null | 'dead'> {
-  try {
-    const identity = parseIdentity(await readFile(path, 'utf8'))
-    if (identity !== null) return isAlive(identity) ? identity : 'dead'
-    // In both directions: the clock may have been set back.
-    return Math.abs(now - (await stat(path)).mtimeMs) < unreadableGraceMs ? null : 'dead'
-  } catch (error) {
-    if (errorCode(error) === 'ENOENT') return 'dead'
-    throw error
-  }
-}
-
-function parseIdentity(text: string): ProcessIdentity | null {
-  try {
-    const { pid, started, boot }: Record<string, unknown> = JSON.parse(text)
-    return typeof pid === 'number' && typeof started === 'string' && typeof boot === 'string' ? { pid, started, boot } : null
-  } catch {
-    return null
-  }
+  const text = await readFile(path, 'utf8').catch(ifMissing(null))
+  if (text === null) return 'dead'
+  const identity = readIdentity(parseJson(text))
+  if (identity !== null) return isAlive(identity) ? identity : 'dead'
+  // In both directions: the clock may have been set back.
+  const writtenAt = (await stat(path).catch(ifMissing(null)))?.mtimeMs ?? -Infinity
+  return Math.abs(now - writtenAt) < unreadableGraceMs ? null : 'dead'
 }
 
 /** Start times are integers as text on Linux; elsewhere any consistent order works. */

@@ -4,6 +4,7 @@ import { readFileSync } from 'node:fs'
 import { formatSettingDuration } from './amounts.ts'
 import { type Setting, type SettingKind, SettingsError } from './setting-kinds.ts'
 import { type FileEntry, readSettingsFile, type SettingsFile } from './settings-file.ts'
+import { errorMessage } from './error-code.ts'
 
 export type Settings = Readonly<Record<string, Setting<unknown>>>
 export type SettingsOf<S extends Settings> = { readonly [K in keyof S]: S[K] extends Setting<infer T> ? T : never }
@@ -88,7 +89,7 @@ function resolve(
   try {
     return { value: setting.parse(given.values), from: given.from }
   } catch (error) {
-    throw refusal(setting, given.from, error instanceof Error ? error.message : String(error))
+    throw refusal(setting, given.from, errorMessage(error))
   }
 }
 
@@ -149,8 +150,7 @@ function readSecret(setting: Setting<unknown>, path: string, readFile: (path: st
   try {
     return readFile(path).replace(/[\r\n]+$/, '')
   } catch (error) {
-    const reason = error instanceof Error ? error.message : String(error)
-    throw refusal(setting, `${environmentName(setting.flag)}_FILE`, `cannot read "${path}": ${reason}`)
+    throw refusal(setting, `${environmentName(setting.flag)}_FILE`, `cannot read "${path}": ${errorMessage(error)}`)
   }
 }
 
