@@ -15,7 +15,7 @@ export interface Direction {
   readonly because: string
 }
 
-export const tests = ['**/*.test.{ts,tsx}', '**/*.suite.ts', 'packages/*/test/**', 'tests/**', 'vitest.config.ts']
+export const tests = ['**/*.test.{ts,tsx}', 'packages/*/test/**', 'tests/**', 'vitest.config.ts']
 
 /** Files that decide and do nothing else; .oxlintrc.json says what else is not for them. */
 const pure = ['packages/protocol/src/states/**', 'packages/*/src/**/{decide,choose,machine,step}.ts', 'packages/*/src/**/*.pure.ts']

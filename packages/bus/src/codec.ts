@@ -1,4 +1,5 @@
 // Encodes values as JSON text and decodes them, by the schemas of the definitions.
+import { errorMessage } from '@muster/host'
 import { Failure, FleetError, formatSubject, parseSubject } from '@muster/protocol'
 import type { Command, Params, ParamSchemas, ParamsOrAny, Topic } from '@muster/protocol'
 import type { z } from 'zod'
@@ -65,7 +66,7 @@ export function anySubject<P extends ParamSchemas>(definition: Command<P> | Topi
   try {
     return formatSubject(definition, to)
   } catch (error) {
-    throw new BusError('invalid', error instanceof Error ? error.message : String(error), { cause: error })
+    throw new BusError('invalid', errorMessage(error), { cause: error })
   }
 }
 

@@ -2,7 +2,7 @@ import { backendList, NodeId } from '@muster/protocol'
 import { expect, it } from 'vitest'
 import { BusError } from './bus.ts'
 import { BusConnection } from './connection.ts'
-import { recordingLog } from './contract.suite.ts'
+import { recordingLog } from '../test/contract-suite.ts'
 import { realTimer } from './timer.ts'
 import type { Wire } from './wire.ts'
 

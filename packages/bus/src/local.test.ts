@@ -1,7 +1,7 @@
 import { heartbeat, opStatus, OperationId } from '@muster/protocol'
 import type { Clock, Log } from '@muster/host'
 import { describe, expect, it } from 'vitest'
-import { beat, busContract, codeOf, newNode, recordingLog } from './contract.suite.ts'
+import { beat, busContract, codeOf, newNode, recordingLog } from '../test/contract-suite.ts'
 import { createLocalHub } from './local/hub.ts'
 
 const op_id = OperationId.parse('op-1')

@@ -10,7 +10,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { boundMs, makeTempDir, startNats, waitFor } from '@muster/testkit'
 import type { NatsServer } from '@muster/testkit'
 import type { Bus } from './bus.ts'
-import { beat, busContract, codeOf, newNode, recordingLog } from './contract.suite.ts'
+import { beat, busContract, codeOf, newNode, recordingLog } from '../test/contract-suite.ts'
 import { connectNats } from './nats/connect-nats.ts'
 
 const op_id = OperationId.parse('op-1')

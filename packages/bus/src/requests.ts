@@ -75,12 +75,6 @@ export class Requests {
 
 export type Answer = { readonly ok: true; readonly text: string } | { readonly ok: false; readonly failure: Failure }
 
-interface Responder {
-  accept(request: Packet): void
-  /** Resolves when no handler runs any more. */
-  settled(): Promise<void>
-}
-
 interface ResponderOptions {
   readonly maxInFlight: number
   /** Must not reject. */
@@ -91,7 +85,7 @@ interface ResponderOptions {
 }
 
 /** Answers requests concurrently; beyond `maxInFlight` new ones are refused at once. */
-export function createResponder({ maxInFlight, work, send, onNoReply }: ResponderOptions): Responder {
+export function createResponder({ maxInFlight, work, send, onNoReply }: ResponderOptions) {
   const accepted: { readonly request: Packet; readonly replyTo: string }[] = []
   const idle: (() => void)[] = []
   let inFlight = 0
@@ -108,7 +102,7 @@ export function createResponder({ maxInFlight, work, send, onNoReply }: Responde
   }
 
   return {
-    accept(request) {
+    accept(request: Packet): void {
       const replyTo = request.reply
       if (replyTo === null) return onNoReply()
       if (inFlight >= maxInFlight) {
@@ -118,7 +112,8 @@ export function createResponder({ maxInFlight, work, send, onNoReply }: Responde
       inFlight += 1
       if (accepted.push({ request, replyTo }) === 1) setImmediate(runAccepted)
     },
-    async settled() {
+    /** Resolves when no handler runs any more. */
+    async settled(): Promise<void> {
       if (inFlight > 0) await new Promise<void>((resolve) => idle.push(resolve))
     },
   }

@@ -15,7 +15,7 @@ import {
 } from '@nats-io/transport-node'
 import { isUtf8 } from 'node:buffer'
 import { randomUUID } from 'node:crypto'
-import { withDeadline } from '@muster/host'
+import { withDeadline, errorMessage } from '@muster/host'
 import { type Bus, BusError } from '../bus.ts'
 import { BusConnection } from '../connection.ts'
 import { createSparseLog, type SparseLog } from '../sparse-log.ts'
@@ -139,7 +139,7 @@ class NatsWire implements Wire {
         if (!signal.aborted) return client
         await client.close()
       } catch (error) {
-        const reason = error instanceof Error ? error.message : String(error)
+        const reason = errorMessage(error)
         if (isAuthError(error)) this.#outage.refused(reason)
         else this.#outage.failed(reason)
       }

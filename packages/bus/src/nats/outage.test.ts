@@ -1,6 +1,6 @@
 import type { Clock } from '@muster/host'
 import { describe, expect, it } from 'vitest'
-import { recordingLog } from '../contract.suite.ts'
+import { recordingLog } from '../../test/contract-suite.ts'
 import { createOutage } from './outage.ts'
 
 function outageAt(): { outage: ReturnType<typeof createOutage>; at: (ms: number) => void; said: () => unknown[] } {

@@ -14,8 +14,8 @@ import {
 import type { LoadModel, NodeEvent, OpStatusReply } from '@muster/protocol'
 import type { Fields, Log } from '@muster/host'
 import { afterEach, describe, expect, it, vi } from 'vitest'
-import type { Bus, BusErrorCode } from './bus.ts'
-import { BusError } from './bus.ts'
+import type { Bus, BusErrorCode } from '../src/bus.ts'
+import { BusError } from '../src/bus.ts'
 
 export interface BusWorld {
   /** A connected bus; ended by the suite. */
