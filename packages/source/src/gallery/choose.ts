@@ -78,12 +78,6 @@ export interface NodeTraits {
 }
 export type FitResult = { readonly fits: true } | { readonly fits: false; readonly reason: string }
 
-interface Hint {
-  readonly words: RegExp
-  readonly wants: string
-  readonly suits: (node: NodeTraits) => boolean
-}
-
 const isVendor =
   (vendor: string) =>
   ({ capability }: NodeTraits): boolean =>
@@ -91,7 +85,7 @@ const isVendor =
 const isDarwin = ({ os }: NodeTraits): boolean => os === 'darwin'
 
 /** The first match decides: `l4t` builds are `nvidia` ones too. */
-const hints: readonly Hint[] = [
+const hints: readonly { words: RegExp; wants: string; suits: (node: NodeTraits) => boolean }[] = [
   { words: /^(?:darwin|mlx|metal)$/, wants: 'macOS', suits: isDarwin },
   { words: /^l4t$/, wants: 'an NVIDIA Jetson (nvidia-l4t)', suits: isVendor('nvidia-l4t') },
   { words: /^(?:cuda\d*|nvidia)$/, wants: 'an NVIDIA GPU', suits: isVendor('nvidia') },

@@ -14,10 +14,6 @@ export interface ParseJob {
 export type ThreadJob = ParseJob & { readonly kind: 'backend' | 'model' }
 export type ParseOutcome = { readonly entries: readonly object[] } | { readonly failure: Failure }
 
-const outcomeOf = <T extends z.ZodType>(entry: T) => z.union([z.object({ entries: z.array(entry) }), z.object({ failure: Failure })])
-const Backends = outcomeOf(GalleryEntry)
-const Models = outcomeOf(ModelGalleryEntry)
-
 const smallChars = 32_768
 /** With aliases a small text can stand for a large one. */
 const isQuick = (text: string): boolean => text.length <= smallChars && !/[&*][^\s,[\]{}]/.test(text)
@@ -25,21 +21,18 @@ const isQuick = (text: string): boolean => text.length <= smallChars && !/[&*][^
 /** YAML of 8 MB becomes about 500 MB of objects on the way. */
 const resourceLimits = { maxOldGenerationSizeMb: 1024 }
 
-export async function parseGalleryBeside(job: ParseJob, signal: AbortSignal): Promise<GalleryEntry[]> {
-  signal.throwIfAborted()
-  if (isQuick(job.text)) return parseGallery(job.text, job.options)
-  return entriesOf(Backends.parse(await beside({ ...job, kind: 'backend' }, signal)))
-}
+export const parseGalleryBeside = parserBeside('backend', GalleryEntry, parseGallery)
+export const parseModelGalleryBeside = parserBeside('model', ModelGalleryEntry, parseModelGallery)
 
-export async function parseModelGalleryBeside(job: ParseJob, signal: AbortSignal): Promise<ModelGalleryEntry[]> {
-  signal.throwIfAborted()
-  if (isQuick(job.text)) return parseModelGallery(job.text, job.options)
-  return entriesOf(Models.parse(await beside({ ...job, kind: 'model' }, signal)))
-}
-
-function entriesOf<T>(outcome: { entries: T[] } | { failure: Failure }): T[] {
-  if ('failure' in outcome) throw new FleetError(outcome.failure)
-  return outcome.entries
+function parserBeside<T>(kind: ThreadJob['kind'], entry: z.ZodType<T>, parse: (text: string, options: ParseOptions) => T[]) {
+  const Outcome = z.union([z.object({ entries: z.array(entry) }), z.object({ failure: Failure })])
+  return async (job: ParseJob, signal: AbortSignal): Promise<T[]> => {
+    signal.throwIfAborted()
+    if (isQuick(job.text)) return parse(job.text, job.options)
+    const outcome = Outcome.parse(await beside({ ...job, kind }, signal))
+    if ('failure' in outcome) throw new FleetError(outcome.failure)
+    return outcome.entries
+  }
 }
 
 async function beside(job: ThreadJob, signal: AbortSignal): Promise<unknown> {

@@ -1,6 +1,7 @@
 // Reads a gallery from its URL. Every failure is one FleetError that names the gallery.
 import { open } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
+import { errorMessage } from '@muster/host'
 import { type Digest, FleetError } from '@muster/protocol'
 import type { Outbound } from '../outbound/outbound.ts'
 import type { Gallery } from './choose.ts'
@@ -93,7 +94,7 @@ async function readBounded(name: string, url: URL): Promise<string> {
     return await file.readFile('utf8')
   } catch (error) {
     if (error instanceof FleetError) throw error
-    const reason = error instanceof Error ? error.message : String(error)
+    const reason = errorMessage(error)
     throw new FleetError({ code: 'not_found', retry: 'never', message: `cannot read the gallery ${name}: ${reason}` }, { cause: error })
   }
 }

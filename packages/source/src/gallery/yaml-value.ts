@@ -1,6 +1,7 @@
 // Untrusted YAML as plain values. The library only parses; values are built here, in one walk whose cost is counted: aliases
 // and merge keys can make a page stand for billions of values, and the library's own limits either refuse valid galleries
 // (which use many aliases) or take quadratic time (duplicate keys).
+import { errorMessage } from '@muster/host'
 import { FleetError } from '@muster/protocol'
 import { isAlias, isMap, isScalar, isSeq, LineCounter, parseDocument, Scalar, type Document, type Node, type YAMLMap } from 'yaml'
 
@@ -40,7 +41,7 @@ function compose(text: string, what: string, lineCounter: LineCounter): Document
     // Duplicate keys are found below: the library compares every key with every other.
     return parseDocument(text, { schema: 'core', merge: true, uniqueKeys: false, resolveKnownTags: false, logLevel: 'error', lineCounter })
   } catch (error) {
-    throw refusal(what, explain(error instanceof Error ? error.message : String(error)), { cause: error })
+    throw refusal(what, explain(errorMessage(error)), { cause: error })
   }
 }
 

@@ -1,5 +1,5 @@
 // Answers a registry's challenge with the value of an Authorization header, or with null when there is none to give.
-import type { Clock } from '@muster/host'
+import { parseJson, type Clock } from '@muster/host'
 import { FleetError } from '@muster/protocol'
 import { z } from 'zod'
 import { parseIpAddress } from '../outbound/classify-address.ts'
@@ -78,13 +78,7 @@ function withQuery(realm: URL, asked: Readonly<Record<string, string>>): URL {
 }
 
 function parseToken(text: string, what: string): { token: string; seconds: number } {
-  let value: unknown
-  try {
-    value = JSON.parse(text)
-  } catch {
-    value = null
-  }
-  const answer = TokenAnswer.safeParse(value)
+  const answer = TokenAnswer.safeParse(parseJson(text))
   const token = answer.data?.token || answer.data?.access_token
   if (token === undefined || !tokenForm.test(token))
     throw new FleetError({ code: 'unavailable', retry: 'backoff', message: `${what}: the answer holds no token` })

@@ -1,10 +1,10 @@
 // The requests of an image: unexpected statuses are failures, and unavailable servers are retried.
-import { createHash } from 'node:crypto'
 import { Digest, FleetError } from '@muster/protocol'
 import { type OpenedStream, openAtOffset } from '../outbound/open-at-offset.ts'
 import type { OutboundResponse } from '../outbound/outbound.ts'
 import { createBusyRetry, type RetryBusy } from '../outbound/busy-retry.ts'
 import { statusFailure } from '../outbound/status-failure.ts'
+import { digestOf } from '../pack/image-layout.ts'
 import { largestDocument } from './manifest.ts'
 import type { OciReference } from './reference.ts'
 import { createRegistryApi, type RegistryOptions, type RegistryRequest } from './registry-api.ts'
@@ -51,8 +51,6 @@ export async function fetchDocument(
     return { bytes, digest, contentType: response.headers['content-type'] }
   }, request.signal)
 }
-
-const digestOf = (bytes: Uint8Array): Digest => Digest.parse(`sha256:${createHash('sha256').update(bytes).digest('hex')}`)
 
 // Opens a layer as a stream, from the end of an earlier attempt. The consumer verifies the digest.
 type BlobRequest = Readonly<{ reference: OciReference; digest: Digest; offset: number; signal: AbortSignal }>

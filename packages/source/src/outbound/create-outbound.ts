@@ -3,14 +3,13 @@
 import { lookup as systemLookup } from 'node:dns/promises'
 import { isIP } from 'node:net'
 import { getCACertificates } from 'node:tls'
-import { type Clock, type Log, version } from '@muster/host'
+import { type Clock, type Log, version, withDeadline } from '@muster/host'
 import { FleetError } from '@muster/protocol'
 import { canonicalName, parseAllowList } from './allow-list.ts'
 import { checkTarget, type Lookup, type Target } from './check-target.ts'
 import { parseIpAddress } from './classify-address.ts'
 import { exchange } from './exchange.ts'
 import { type Outbound, type OutboundLimits, type OutboundRequest, type OutboundResponse, formatUrl, SourceForbidden } from './outbound.ts'
-import { abortReason } from './watch-body.ts'
 
 export interface OutboundOptions {
   /** HOST[:PORT] or CIDR each; throws on others. */
@@ -32,18 +31,9 @@ export function createOutbound(options: OutboundOptions): Outbound {
   const lookup = options.lookup ?? resolveName
   const ca = options.ca === undefined ? {} : { ca: [...getCACertificates('default'), ...options.ca] }
 
-  const check = async (url: URL, { signal, headersMs }: { signal: AbortSignal; headersMs: number }): Promise<Target> => {
-    const late = new AbortController()
-    const limit = options.clock.sleep(headersMs, late.signal).then(() => {
-      throw new FleetError({ code: 'unavailable', retry: 'backoff', message: `${url.hostname} was not resolved within ${headersMs} ms` })
-    })
-    try {
-      return await Promise.race([checkTarget(url, { allow, lookup }), limit, aborted(signal, late.signal)])
-    } finally {
-      late.abort()
-      limit.catch(() => undefined)
-    }
-  }
+  // The lookup of the system cannot be cancelled, so the caller stops waiting.
+  const check = (url: URL, signal: AbortSignal, ms: number): Promise<Target> =>
+    withDeadline({ clock: options.clock, ms, what: `resolving ${url.hostname}`, signal }, () => checkTarget(url, { allow, lookup }))
 
   const follow = async (request: OutboundRequest): Promise<OutboundResponse> => {
     const { method = 'GET', body, signal, maxRedirects = defaultRedirects } = request
@@ -51,7 +41,7 @@ export function createOutbound(options: OutboundOptions): Outbound {
     let to: RedirectTarget = { url: request.url, headers: { 'user-agent': `muster/${version}`, ...request.headers } }
     for (let left = maxRedirects; ; left--) {
       signal.throwIfAborted()
-      const target = await check(to.url, { signal, headersMs: limits.headersMs })
+      const target = await check(to.url, signal, limits.headersMs)
       const sent = { target, method, headers: to.headers, signal, limits, clock: options.clock, ...ca }
       const response = await exchange(body === undefined ? sent : { ...sent, body })
       const next = followRedirect({ ...to, method }, response)
@@ -88,15 +78,6 @@ async function resolveName(name: string): Promise<string[]> {
   } catch (error) {
     throw new FleetError({ code: 'unavailable', retry: 'backoff', message: `cannot resolve ${name}` }, { cause: error })
   }
-}
-
-/** Never resolves: the lookup of the system cannot be cancelled, so the caller stops waiting. */
-function aborted(signal: AbortSignal, done: AbortSignal): Promise<never> {
-  return new Promise((_, reject) => {
-    const abort = (): void => reject(abortReason(signal))
-    signal.addEventListener('abort', abort, { once: true })
-    done.addEventListener('abort', () => signal.removeEventListener('abort', abort), { once: true })
-  })
 }
 
 // The target of a redirect, and the headers that go along.

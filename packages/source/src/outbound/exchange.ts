@@ -10,7 +10,7 @@ import { FleetError } from '@muster/protocol'
 import type { Target } from './check-target.ts'
 import { parseIpAddress } from './classify-address.ts'
 import { type OutboundLimits, type OutboundRequest, type OutboundResponse, formatUrl, SourceForbidden } from './outbound.ts'
-import { readAll, abortReason, watchBody } from './watch-body.ts'
+import { abortReason, responseOf, watchBody } from './watch-body.ts'
 
 type Exchange = Pick<OutboundRequest, 'method' | 'body' | 'signal'> &
   Readonly<{ target: Target; headers: Readonly<Record<string, string>>; limits: OutboundLimits; clock: Clock; ca?: readonly string[] }>
@@ -38,7 +38,8 @@ export async function exchange(options: Exchange): Promise<OutboundResponse> {
     )
     const message = await response.finally(() => answered.abort())
     await limit
-    return answer(message, watchBody(message, { stallMs: limits.stallMs, clock, signal, failed }), url)
+    const body = watchBody(message, { stallMs: limits.stallMs, clock, signal, failed })
+    return responseOf(message, body, { url, what: formatUrl(url) })
   } catch (error) {
     if (signal.aborted) throw abortReason(signal)
     if (error instanceof FleetError) throw error
@@ -102,21 +103,6 @@ async function sendBody(request: ClientRequest, body: OutboundRequest['body'], s
   // request, with their error.
   await pipeline(Readable.from(body), request).catch(() => undefined)
   request.setTimeout(0)
-}
-
-function answer(message: IncomingMessage, body: Readable, url: URL): OutboundResponse {
-  const headers = Object.fromEntries(
-    Object.entries(message.headers).flatMap(([name, value]) => (typeof value === 'string' ? [[name, value]] : [])),
-  )
-  const bytes = (maxBytes: number): Promise<Buffer> => readAll(body, { maxBytes, what: formatUrl(url) })
-  return {
-    status: message.statusCode ?? 0,
-    headers,
-    url,
-    body,
-    bytes,
-    text: async (maxBytes) => (await bytes(maxBytes)).toString('utf8'),
-  }
 }
 
 const unavailable = (url: URL, reason: string, cause: unknown): FleetError =>

@@ -3,6 +3,7 @@ import type { IncomingMessage } from 'node:http'
 import { PassThrough, type Readable } from 'node:stream'
 import type { Clock } from '@muster/host'
 import { FleetError } from '@muster/protocol'
+import type { OutboundResponse } from './outbound.ts'
 
 /** 10 kB in 30 s: slower than any useful connection, faster than a server that sends a byte per second. */
 const leastBytesPerSecond = 341
@@ -71,4 +72,12 @@ export async function readAll(body: Readable, { maxBytes, what }: { maxBytes: nu
     chunks.push(chunk)
   }
   return Buffer.concat(chunks, length)
+}
+
+/** A response as its callers read it. `what` names the body in errors. */
+export function responseOf(message: IncomingMessage, body: Readable, { url, what }: { url: URL; what: string }): OutboundResponse {
+  const headers = Object.entries(message.headers).filter((entry): entry is [string, string] => typeof entry[1] === 'string')
+  const bytes = (maxBytes: number): Promise<Buffer> => readAll(body, { maxBytes, what })
+  const text = async (maxBytes: number): Promise<string> => (await bytes(maxBytes)).toString('utf8')
+  return { status: message.statusCode ?? 0, headers: Object.fromEntries(headers), url, body, bytes, text }
 }

@@ -87,14 +87,9 @@ const hashOnly: BlobSink = {
 }
 
 // Packs directories, one per platform, into one index with an image for each.
-export interface PlatformDirectory {
-  readonly directory: string
-  readonly platform: PackPlatform
-}
-
 /** In the order given. */
 export async function packPlatforms(
-  parts: readonly PlatformDirectory[],
+  parts: readonly { directory: string; platform: PackPlatform }[],
   { layout: directory, refName, signal }: { layout: string; refName: string; signal: AbortSignal },
 ): Promise<Pick<PackedImage, 'root' | 'manifests' | 'blobs' | 'layout'>> {
   const layout = await openLayout(directory)

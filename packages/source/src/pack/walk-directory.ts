@@ -2,6 +2,7 @@
 import { constants } from 'node:fs'
 import { lstat, open, readdir, readlink, realpath } from 'node:fs/promises'
 import { join, posix, sep } from 'node:path'
+import { errorMessage } from '@muster/host'
 import { defaultUnpackLimits as limits, FleetError } from '@muster/protocol'
 import type { TarEntry, TarSource } from './tar-writer.ts'
 
@@ -15,7 +16,7 @@ interface Walk {
 /** Parents before children, names in the order of their bytes. */
 export async function walkDirectory(root: string, signal: AbortSignal): Promise<TarSource[]> {
   const own = await lstat(root).catch((error: unknown) => {
-    throw refusal(`cannot pack ${root}: ${error instanceof Error ? error.message : String(error)}`)
+    throw refusal(`cannot pack ${root}: ${errorMessage(error)}`)
   })
   const realRoot = await realpath(root)
   if (!own.isDirectory() && !(await lstat(realRoot)).isDirectory()) throw refusal(`cannot pack ${root}: it is not a directory`)
