@@ -1,5 +1,5 @@
 // Starts a worker and runs it until it ends. It never ends the process it is in; `ended` reports the outcome to the caller.
-import { newId } from '@muster/host'
+import { newId, errorMessage } from '@muster/host'
 import { FleetError, Incarnation, type NodeId, type Session, type WorkerSettings as ClusterSettings } from '@muster/protocol'
 import { openServices, type Services, type WorkerContext, type WorkerDeps } from './assemble.ts'
 import type { GatewayIdentity } from './gateway/authorize.ts'
@@ -39,7 +39,7 @@ export async function startWorker(deps: WorkerDeps): Promise<Worker> {
       if (stopping.signal.aborted && error === stopping.signal.reason) return { code: 0, message: String(error) }
       if (error instanceof FleetError) return { code: 1, message: error.message }
       deps.log.error('worker failed', { error })
-      return { code: 1, message: `the worker failed: ${error instanceof Error ? error.message : String(error)}` }
+      return { code: 1, message: `the worker failed: ${errorMessage(error)}` }
     })
     .finally(() => deps.signal?.removeEventListener('abort', onAbort))
   return {

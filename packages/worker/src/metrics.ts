@@ -5,15 +5,7 @@ import { Counter, Gauge, Registry } from 'prom-client'
 
 export type PollOutcome = 'ok' | 'refused' | 'unreachable'
 
-export interface WorkerMetrics {
-  heartbeatSent(): void
-  busReconnected(): void
-  polled(outcome: PollOutcome): void
-  replicaStarted(): void
-  replicaExited(how: { isExpected: boolean }): void
-  render(): Promise<string>
-  readonly contentType: string
-}
+export type WorkerMetrics = ReturnType<typeof createWorkerMetrics>
 
 export type MetricSources = Readonly<{
   resources: () => Resources
@@ -23,7 +15,7 @@ export type MetricSources = Readonly<{
 
 const figures = ['cpus', 'total_ram', 'available_ram', 'total_vram', 'available_vram', 'total_disk', 'available_disk'] as const
 
-export function createWorkerMetrics({ resources, isBusConnected, replicas = () => [] }: MetricSources): WorkerMetrics {
+export function createWorkerMetrics({ resources, isBusConnected, replicas = () => [] }: MetricSources) {
   const registry = new Registry()
   const counter = (name: string, help: string, labelNames: string[] = []) => {
     const made = new Counter({ name: `muster_worker_${name}`, help, labelNames, registers: [] })
@@ -67,9 +59,9 @@ export function createWorkerMetrics({ resources, isBusConnected, replicas = () =
   return {
     heartbeatSent: () => heartbeats.inc(),
     busReconnected: () => reconnects.inc(),
-    polled: (outcome) => polls.inc({ outcome }),
+    polled: (outcome: PollOutcome) => polls.inc({ outcome }),
     replicaStarted: () => starts.inc(),
-    replicaExited: ({ isExpected }) => exits.inc({ expected: String(isExpected) }),
+    replicaExited: ({ isExpected }: { isExpected: boolean }) => exits.inc({ expected: String(isExpected) }),
     render: () => registry.metrics(),
     contentType: registry.contentType,
   }

@@ -1,7 +1,7 @@
 // Signed requests to the controllers. Any controller answers for the cluster: when one is unreachable or fails, the next request
 // goes to another one.
 import type { z } from 'zod'
-import type { Clock } from '@muster/host'
+import { parseJson, type Clock, errorMessage } from '@muster/host'
 import { ApiError, FleetError, type Route } from '@muster/protocol'
 import type { OutboundResponse } from '@muster/source'
 import { type ControllerFailover, createControllerFailover, formatPath, refusedTime, type FailoverDeps } from './controller-failover.ts'
@@ -56,7 +56,7 @@ export function createControllerClient(deps: FailoverDeps): ControllerClient {
     } catch (error) {
       request.signal.throwIfAborted()
       failover.rotate(url)
-      return { kind: 'unreachable', url, reason: error instanceof Error ? error.message : String(error), retryAfterMs: null }
+      return { kind: 'unreachable', url, reason: errorMessage(error), retryAfterMs: null }
     }
   }
   return { call, open: (wanted) => download({ failover, clock: deps.clock }, wanted), current: failover.current, all: failover.all }
@@ -145,7 +145,7 @@ async function openFrom({ failover, clock }: Deps, url: string, wanted: Download
     return { url, ...readRefusal(response.status, body) }
   } catch (error) {
     signal.throwIfAborted()
-    return { url, status: 0, message: `did not answer (${error instanceof Error ? error.message : String(error)})` }
+    return { url, status: 0, message: `did not answer (${errorMessage(error)})` }
   }
 }
 
@@ -156,11 +156,4 @@ function readRefusal(status: number, body: unknown): Omit<Refusal, 'url'> {
   return { status, message: `answered ${status} (${error.code}: ${error.message.slice(0, 300)})` }
 }
 
-async function readJson(response: OutboundResponse): Promise<unknown> {
-  try {
-    return JSON.parse(await response.text(largestRefusal))
-  } catch {
-    response.body.destroy()
-    return undefined
-  }
-}
+const readJson = async (response: OutboundResponse): Promise<unknown> => parseJson(await response.text(largestRefusal).catch(() => ''))

@@ -1,9 +1,9 @@
 // HTTP requests over node:http(s), bounded in time and size, without redirects: one for JSON, one for a stream.
 import { type IncomingMessage, request as httpRequest } from 'node:http'
 import { request as httpsRequest } from 'node:https'
-import { withDeadline, type Clock } from '@muster/host'
+import { parseJson, withDeadline, type Clock } from '@muster/host'
 import { FleetError } from '@muster/protocol'
-import { type OutboundResponse, readAll, watchBody } from '@muster/source'
+import { type OutboundResponse, readAll, responseOf, watchBody } from '@muster/source'
 
 export type JsonRequest = Readonly<{
   method: string
@@ -35,31 +35,12 @@ export async function requestJson({ method, url, headers, body, timeoutMs, signa
       request.once('response', resolve).once('error', reject)
       request.end(body)
     })
-    return { status: response.statusCode ?? 0, headers: response.headers, body: parse(await readText(response)) }
+    const text = (await readAll(response, { maxBytes: largestBody, what: 'the response' })).toString('utf8')
+    return { status: response.statusCode ?? 0, headers: response.headers, body: parseJson(text) }
   } catch (error) {
     signal.throwIfAborted()
     if (timeout.aborted) throw new Error(`no answer within ${timeoutMs} ms`, { cause: error })
     throw error
-  }
-}
-
-async function readText(response: IncomingMessage): Promise<string> {
-  const chunks: Buffer[] = []
-  let length = 0
-  for await (const chunk of response) {
-    if (!Buffer.isBuffer(chunk)) continue
-    length += chunk.length
-    if (length > largestBody) throw new Error(`the response is larger than ${largestBody} bytes`)
-    chunks.push(chunk)
-  }
-  return Buffer.concat(chunks).toString('utf8')
-}
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
   }
 }
 
@@ -89,16 +70,7 @@ export async function openStream(options: StreamRequest): Promise<OutboundRespon
       return new FleetError({ code: 'unavailable', retry: 'backoff', message: `${url.origin}: ${reason}` }, { cause })
     },
   })
-  const bytes = (maxBytes: number): Promise<Buffer> => readAll(body, { maxBytes, what: `the answer of ${url.origin}` })
-  const headers = Object.entries(message.headers).filter((entry): entry is [string, string] => typeof entry[1] === 'string')
-  return {
-    status: message.statusCode ?? 0,
-    headers: Object.fromEntries(headers),
-    url,
-    body,
-    bytes,
-    text: async (maxBytes) => (await bytes(maxBytes)).toString('utf8'),
-  }
+  return responseOf(message, body, { url, what: `the answer of ${url.origin}` })
 }
 
 async function begin({ url, headers, clock, signal }: StreamRequest): Promise<IncomingMessage> {

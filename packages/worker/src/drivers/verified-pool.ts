@@ -3,17 +3,12 @@
 // one stays open, the process has not ended. A process that reports no identity is trusted by the worker's process table.
 import { type Dispatcher, Pool } from 'undici'
 import { z } from 'zod'
+import { parseJson, errorMessage } from '@muster/host'
 import { FleetError } from '@muster/protocol'
+import { readAll } from '@muster/source'
 import type { BackendAddress, ReplicaSpec } from './driver.ts'
 
 const connectMs = 5_000
-
-export interface VerifiedPool {
-  readonly pool: Pool
-  /** Null: verified already. Rejects with FleetError `unavailable` when no process, or another one, answers. */
-  verify(): Promise<void> | null
-  close(): Promise<void>
-}
 
 /** Without response timeouts: a generation may take hours. */
 export function openPool(address: BackendAddress): Pool {
@@ -22,7 +17,7 @@ export function openPool(address: BackendAddress): Pool {
   return new Pool(origin, { connections: null, pipelining: 1, headersTimeout: 0, bodyTimeout: 0, connect })
 }
 
-export function createVerifiedPool(spec: ReplicaSpec, address: BackendAddress): VerifiedPool {
+export function createVerifiedPool(spec: ReplicaSpec, address: BackendAddress) {
   const pool = openPool(address)
   let open = 0
   let isVerified = false
@@ -53,13 +48,14 @@ export function createVerifiedPool(spec: ReplicaSpec, address: BackendAddress): 
 
   return {
     pool,
-    verify: () => (isVerified || namesItself === false ? null : (verifying ??= check())),
+    /** Null: verified already. Rejects with FleetError `unavailable` when no process, or another one, answers. */
+    verify: (): Promise<void> | null => (isVerified || namesItself === false ? null : (verifying ??= check())),
     close: () => pool.destroy(),
   }
 }
 
 export function unreachableProcess({ replicaId }: Pick<ReplicaSpec, 'replicaId'>, error: unknown): FleetError {
-  const reason = error instanceof Error ? error.message : String(error)
+  const reason = errorMessage(error)
   return new FleetError(
     { code: 'unavailable', retry: 'backoff', message: `the process of replica ${replicaId} gave no answer: ${reason}`.slice(0, 2000) },
     { cause: error },
@@ -77,20 +73,13 @@ const largestAnswer = 64 * 1024
 /** Throws when there is no HTTP response. */
 export async function readHealth(dispatcher: Dispatcher, path: string, signal?: AbortSignal): Promise<Health> {
   const { statusCode, body } = await dispatcher.request({ path, method: 'GET', ...(signal === undefined ? {} : { signal }) })
-  const chunks: Buffer[] = []
-  let length = 0
-  for await (const chunk of body) {
-    if (!Buffer.isBuffer(chunk)) continue
-    length += chunk.length
-    if (length > largestAnswer) throw new Error('the health response is too long')
-    chunks.push(chunk)
-  }
-  return { status: statusCode, text: Buffer.concat(chunks).toString('utf8') }
+  const bytes = await readAll(body, { maxBytes: largestAnswer, what: 'the health response' })
+  return { status: statusCode, text: bytes.toString('utf8') }
 }
 
 /** F11: a process that answers for another model is not this replica, even if it is healthy. */
 export function identityIn({ text }: Health, { model, modelPath, replicaId }: ReplicaSpec): Identity {
-  const body = HealthBody.safeParse(parse(text))
+  const body = HealthBody.safeParse(parseJson(text))
   if (!body.success) return 'unnamed'
   const { model: named, replica_id: replica } = body.data
   if (named !== undefined && named !== model && named !== modelPath) return { other: `the model ${quote(named)}` }
@@ -99,11 +88,3 @@ export function identityIn({ text }: Health, { model, modelPath, replicaId }: Re
 }
 
 const quote = (text: string): string => JSON.stringify(text.slice(0, 200))
-
-function parse(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
-}

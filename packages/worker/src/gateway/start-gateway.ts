@@ -1,7 +1,7 @@
 // Starts the gateway on the configured address, or on one that the controllers can reach, and determines its URL.
 import { createSocket } from 'node:dgram'
 import { lookup } from 'node:dns/promises'
-import type { Clock, Log } from '@muster/host'
+import { type Clock, type Log, errorMessage } from '@muster/host'
 import { backoffMs, FleetError } from '@muster/protocol'
 import type { WorkerSettings } from '../settings.ts'
 import { type Gateway, type GatewayDeps, openGateway } from './gateway.ts'
@@ -24,7 +24,7 @@ export async function startGateway(deps: StartGatewayDeps): Promise<StartedGatew
   const wanted = parseListenAddress(settings.gatewayListen ?? ':0') ?? { host: null, port: 0 }
   const host = wanted.host ?? (await findRoute(deps))
   const gateway = await openGateway({ ...deps, host, port: wanted.port }).catch((error: unknown) => {
-    const reason = error instanceof Error ? error.message : String(error)
+    const reason = errorMessage(error)
     throw new FleetError(
       { code: 'invalid', retry: 'never', message: `the gateway cannot listen on ${host}:${wanted.port} (--gateway-listen): ${reason}` },
       { cause: error },
@@ -46,7 +46,7 @@ async function findRoute({ controllers, random, clock, log, signal }: StartGatew
     for (const url of controllers) {
       signal.throwIfAborted()
       const found = await routeAddress(new URL(url)).catch((error: unknown) => {
-        log.warn('no route to the controller; retrying', { url, reason: error instanceof Error ? error.message : String(error) })
+        log.warn('no route to the controller; retrying', { url, reason: errorMessage(error) })
         return null
       })
       if (found !== null) return found

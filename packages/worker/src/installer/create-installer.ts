@@ -253,14 +253,8 @@ interface OpenInstallerOptions extends OutboundClientsDeps {
   readonly step?: Step
 }
 
-interface OpenedInstaller {
-  readonly installer: Installer
-  readonly store: BackendStore
-  close(): Promise<void>
-}
-
 /** Opens the store in the data directory and creates the installer with clients by the settings of the cluster. */
-export async function openInstaller(options: OpenInstallerOptions): Promise<OpenedInstaller> {
+export async function openInstaller(options: OpenInstallerOptions) {
   const { dataDir, clock, log, node, step, stopProcesses, relistProcesses } = options
   const store = await openBackendStore({ root: dataDir.path('backends'), clock, log, ...(step === undefined ? {} : { step }) })
   const platform = platformOf({ platform: process.platform, arch: process.arch })

@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { stat } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
-import type { Clock } from '@muster/host'
+import { type Clock, errorMessage } from '@muster/host'
 import { packedDigest, type FileClient } from '@muster/source'
 import { Digest, FleetError } from '@muster/protocol'
 import type { InstallContext } from '../operations/installer.ts'
@@ -76,7 +76,7 @@ function pathOf(uri: string): string {
   try {
     return fileURLToPath(uri)
   } catch (error) {
-    throw invalid(`${JSON.stringify(uri)} is not a file URL of this machine: ${error instanceof Error ? error.message : String(error)}`)
+    throw invalid(`${JSON.stringify(uri)} is not a file URL of this machine: ${errorMessage(error)}`)
   }
 }
 

@@ -4,25 +4,14 @@ import { z } from 'zod'
 import { createNodeKey, type DataDir, type Log, type NodeKey, nodeKeyFromSeed } from '@muster/host'
 import { FleetError, NodeId } from '@muster/protocol'
 import { controllerOrigin, knownControllers } from '../controllers/controller-urls.ts'
-import { rememberedSettings, RememberedSettings, type EffectiveSettings, mergeSettings, type WorkerSettings } from '../settings.ts'
+import { rememberedSettings, RememberedSettings, mergeSettings, type WorkerSettings } from '../settings.ts'
 import type { Membership } from './membership.pure.ts'
 
-export interface NodeRecordStore {
-  record(): NodeRecord
-  controllers(): readonly [string, ...string[]]
-  readonly settings: EffectiveSettings
-  store(now: Membership): Promise<void>
-}
+export type NodeRecordStore = Awaited<ReturnType<typeof openNodeRecord>>
 
-export async function openNodeRecord({
-  dataDir,
-  given,
-  log,
-}: {
-  dataDir: DataDir
-  given: WorkerSettings
-  log: Log
-}): Promise<NodeRecordStore> {
+type NodeRecordOptions = Readonly<{ dataDir: DataDir; given: WorkerSettings; log: Log }>
+
+export async function openNodeRecord({ dataDir, given, log }: NodeRecordOptions) {
   const stored = await readNodeRecord(dataDir, log)
   const join = given.join === undefined ? stored?.join : controllerOrigin(given.join)
   if (join === undefined || join === null) {
@@ -31,10 +20,10 @@ export async function openNodeRecord({
   const settings = mergeSettings(given, stored?.settings ?? {})
   let record: NodeRecord = stored?.join === join ? stored : { id: null, join, controllers: [], settings: stored?.settings ?? {} }
   return {
-    record: () => record,
+    record: (): NodeRecord => record,
     settings,
     controllers: () => knownControllers(join, record.controllers),
-    async store(now) {
+    async store(now: Membership): Promise<void> {
       const next: NodeRecord = {
         ...record,
         ...('session' in now ? { controllers: now.session.settings.controllers } : {}),

@@ -5,6 +5,7 @@ import type { z } from 'zod'
 import { withoutCredentials } from '@muster/bus'
 import { type Clock, type Log, type NodeKey, version } from '@muster/host'
 import { backoffMs, features, type Incarnation, nodeAgentRoutes, type NodeId, type Registration, unreachable } from '@muster/protocol'
+import { platformOf } from '@muster/source'
 import type { Answer, ControllerClient } from '../controllers/controller-client.ts'
 import type { PollOutcome } from '../metrics.ts'
 import type { ResourceMonitor } from '../resources/resource-monitor.ts'
@@ -132,15 +133,8 @@ type RegistrationFacts = Readonly<{
   arch: string
 }>
 
-export function describeWorker({
-  settings,
-  key,
-  incarnation,
-  monitor,
-  gatewayUrl,
-  os,
-  arch,
-}: RegistrationFacts): z.input<typeof Registration> {
+export function describeWorker(facts: RegistrationFacts): z.input<typeof Registration> {
+  const { settings, key, incarnation, monitor, gatewayUrl, os, arch } = facts
   return {
     name: settings.name ?? hostname(),
     public_key: key.publicKey,
@@ -148,8 +142,8 @@ export function describeWorker({
     ...(settings.token === undefined ? {} : { token: settings.token.reveal() }),
     version,
     features: [...features],
-    os: osNames[os] ?? os,
-    arch: archNames[arch] ?? arch,
+    // The names of container images, which they are compared with.
+    ...platformOf({ platform: os, arch }),
     capability: monitor.capability(),
     gateway_url: gatewayUrl,
     labels: settings.labels,
@@ -157,10 +151,6 @@ export function describeWorker({
     incarnation,
   }
 }
-
-/** The names of container images, which they are compared with. */
-const osNames: Readonly<Record<string, string>> = { win32: 'windows' }
-const archNames: Readonly<Record<string, string>> = { x64: 'amd64', ia32: '386' }
 
 /** Logs each change of the membership once. */
 export function logMembership(log: Log, now: Membership, before: Membership | null): void {

@@ -4,7 +4,7 @@
 import { renameSync } from 'node:fs'
 import { readdir, rm, stat } from 'node:fs/promises'
 import { join } from 'node:path'
-import { errorCode, newId, type Clock, type Log, type Step } from '@muster/host'
+import { ifMissing, newId, type Clock, type Log, type Step } from '@muster/host'
 import { Digest } from '@muster/protocol'
 import type { Holds } from '../storage/locks.ts'
 import { digestsIn, partialKeptMs } from '../storage/layout.ts'
@@ -30,7 +30,7 @@ export async function collectContent(deps: CollectContentDeps, freed: ReadonlySe
   // Observe holds before reading folders: the content of a folder placed from here on is held at some time, and stays.
   using held = holds.observe()
   const unnamed = new Set(freed)
-  for (const folder of outdated(await readAll(deps), deps)) {
+  for (const folder of outdated((await folders.list()).found, deps)) {
     await folders.removeFolder(folder.path)
     for (const { digest } of folder.record.files) unnamed.add(digest)
   }
@@ -47,8 +47,7 @@ export async function collectContent(deps: CollectContentDeps, freed: ReadonlySe
       renameSync(path, removed)
     } catch (error) {
       // The file was moved meanwhile, for example a finished download.
-      if (errorCode(error) === 'ENOENT') return
-      throw error
+      return ifMissing(undefined)(error)
     }
     await step('W.gc.mid')
     await rm(removed, { force: true })
@@ -65,8 +64,6 @@ export async function collectContent(deps: CollectContentDeps, freed: ReadonlySe
     if ((await age(path)) > partialKeptMs) await remove(path, Digest.safeParse(`sha256:${name}`).data ?? null)
   }
 }
-
-const readAll = async ({ folders }: CollectContentDeps): Promise<readonly ModelFolder[]> => (await folders.list()).found
 
 /** Keeps the last used revision of each model; other revisions while they are used, and for a day in case of a rollback. */
 function outdated(found: readonly ModelFolder[], { isFolderUsed, clock }: CollectContentDeps): readonly ModelFolder[] {

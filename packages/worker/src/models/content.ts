@@ -2,7 +2,7 @@
 import { open, rm, stat, utimes, writeFile } from 'node:fs/promises'
 import { basename, join } from 'node:path'
 import type { Readable } from 'node:stream'
-import { type Clock, errorCode, makeDirectory, newId } from '@muster/host'
+import { type Clock, ifMissing, makeDirectory, newId } from '@muster/host'
 import { FleetError, type Digest, type ModelName, type StoredFile } from '@muster/protocol'
 import { downloadBlob, type FetchDeps, fileSize } from '../storage/blobs.ts'
 import { withStorageFailures } from '../storage/disk-space.ts'
@@ -31,28 +31,15 @@ export async function openContent(
   path: string,
   range: { start: number; end: number } | null,
 ): Promise<{ size: number; stream: Readable } | null> {
-  try {
-    const file = await open(path, 'r')
-    const { size } = await file.stat()
-    return { size, stream: file.createReadStream(range ?? {}) }
-  } catch (error) {
-    if (errorCode(error) === 'ENOENT') return null
-    throw error
-  }
-}
-
-interface ReceiveDeps {
-  readonly layout: ModelLayout
-  readonly fetching: FetchDeps
-  readonly holds: Holds
-  readonly clock: Clock
+  const file = await open(path, 'r').catch(ifMissing(null))
+  return file === null ? null : { size: (await file.stat()).size, stream: file.createReadStream(range ?? {}) }
 }
 
 type UploadOptions = Readonly<{ model?: ModelName; digest?: Digest; size?: number; signal: AbortSignal }>
 
 /** Stores an upload like any other content. The mark of its model keeps it, because the model has no other source for it. */
 export async function receiveContent(
-  { layout, fetching, holds, clock }: ReceiveDeps,
+  { layout, fetching, holds, clock }: { layout: ModelLayout; fetching: FetchDeps; holds: Holds; clock: Clock },
   bytes: Readable,
   { model, digest, size, signal }: UploadOptions,
 ): Promise<StoredFile> {

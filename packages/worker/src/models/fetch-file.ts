@@ -116,15 +116,10 @@ async function fetchFromOrigin(deps: FetchFileDeps, file: IdentifiedFile, contex
   await fetchFrom(deps, file, { mirrors, size: origin.size }, context)
 }
 
-interface FileSource {
-  readonly mirrors: readonly ((offset: number) => Promise<BlobSource>)[]
-  readonly size?: number | null
-}
-
 async function fetchFrom(
   { blobs, clock }: FetchFileDeps,
   file: IdentifiedFile,
-  { mirrors, size: announced }: FileSource,
+  { mirrors, size: announced }: { mirrors: readonly ((offset: number) => Promise<BlobSource>)[]; size?: number | null },
   context: FileContext,
 ): Promise<void> {
   const { digest } = file

@@ -3,7 +3,7 @@
 import { constants } from 'node:fs'
 import { chmod, copyFile, link, lstat, mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { errorCode, makeDirectory, newId, type Clock } from '@muster/host'
+import { errorCode, ifMissing, makeDirectory, newId, type Clock } from '@muster/host'
 import { Digest, ModelName } from '@muster/protocol'
 import { z } from 'zod'
 import { syncPath } from '../storage/unpack/sync.ts'
@@ -41,12 +41,8 @@ export const filesOf = (folder: string): string => join(folder, filesIn)
 export function createModelFolders({ layout, clock }: { readonly layout: ModelLayout; readonly clock: Clock }): ModelFolders {
   const removeFolder = async (path: string): Promise<void> => {
     const removed = join(layout.staging, newId())
-    try {
-      await rename(path, removed)
-    } catch (error) {
-      if (errorCode(error) === 'ENOENT') return
-      throw error
-    }
+    const isRenamed = await rename(path, removed).then(() => true, ifMissing(false))
+    if (!isRenamed) return
     await syncPath(dirname(path))
     await rm(removed, { recursive: true, force: true })
   }
@@ -57,7 +53,7 @@ export function createModelFolders({ layout, clock }: { readonly layout: ModelLa
     for (const path of (await Promise.all(models.map(childrenOf))).flat()) {
       const folder = await readFolder(path)
       if (folder !== null) found.push(folder)
-      else if ((await statOf(path)) !== null) isComplete = false
+      else if ((await stat(path).catch(() => null)) !== null) isComplete = false
     }
     return { found, isComplete }
   }
@@ -71,7 +67,9 @@ export function createModelFolders({ layout, clock }: { readonly layout: ModelLa
         const file = await lstat(join(filesOf(path), filename)).catch(() => null)
         if (file === null || !file.isFile() || file.size !== size) return null
       }
-      return (await markUsed(join(path, recordIn), clock.now() / 1000)) ? folder.record : null
+      const now = clock.now() / 1000
+      // Null when the folder was removed meanwhile.
+      return await utimes(join(path, recordIn), now, now).then(() => folder.record, ifMissing(null))
     },
     async place(record) {
       const staged = join(layout.staging, newId())
@@ -89,17 +87,6 @@ export function createModelFolders({ layout, clock }: { readonly layout: ModelLa
     },
     removeFolder,
     removeModel: (model) => removeFolder(layout.model(model)),
-  }
-}
-
-/** False when the folder was removed meanwhile. */
-async function markUsed(path: string, now: number): Promise<boolean> {
-  try {
-    await utimes(path, now, now)
-    return true
-  } catch (error) {
-    if (errorCode(error) === 'ENOENT') return false
-    throw error
   }
 }
 
@@ -140,8 +127,6 @@ async function readFolder(path: string): Promise<ModelFolder | null> {
     return null
   }
 }
-
-const statOf = (path: string) => stat(path).catch(() => null)
 
 async function childrenOf(directory: string): Promise<string[]> {
   try {

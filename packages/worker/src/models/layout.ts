@@ -5,33 +5,9 @@ import { join } from 'node:path'
 import type { Digest, ModelName } from '@muster/protocol'
 import { digestHex } from '../storage/layout.ts'
 
-export interface ModelLayout {
-  readonly root: string
-  readonly incoming: string
-  readonly blobs: string
-  readonly byModel: string
-  /** Marks of uploaded content, which is kept even while no model names it. */
-  readonly uploads: string
-  readonly verifiedFiles: string
-  readonly knownSources: string
-  /** Unfinished work; emptied at every start. */
-  readonly staging: string
-  incomingFile(digest: Digest): string
-  /** A download whose digest is not known yet, by its source. */
-  incomingOf(source: string): string
-  blob(digest: Digest): string
-  upload(digest: Digest): string
-  /** Marks of content uploaded for a model; removed with the model. */
-  uploadsFor(model: ModelName): string
-  /** The recorded hash of a file on a shared volume. */
-  verifiedFile(path: string): string
-  /** The recorded content of a source. */
-  knownSource(source: string): string
-  model(model: ModelName): string
-  folder(model: ModelName, revision: string): string
-}
+export type ModelLayout = ReturnType<typeof modelLayoutOf>
 
-export function modelLayoutOf(root: string): ModelLayout {
+export function modelLayoutOf(root: string) {
   const incoming = join(root, 'incoming')
   const blobs = join(root, 'blobs', 'sha256')
   const byModel = join(root, 'by-model')
@@ -44,19 +20,25 @@ export function modelLayoutOf(root: string): ModelLayout {
     incoming,
     blobs,
     byModel,
+    /** Marks of uploaded content, which is kept even while no model names it. */
     uploads,
     verifiedFiles,
     knownSources,
+    /** Unfinished work; emptied at every start. */
     staging: join(root, 'staging'),
-    incomingFile: (digest) => join(incoming, digestHex(digest)),
-    incomingOf: (source) => join(incoming, `from-${hashOf(source)}`),
-    blob: (digest) => join(blobs, digestHex(digest)),
-    upload: (digest) => join(uploads, digestHex(digest)),
-    uploadsFor: (model) => join(uploads, `${modelUploadsPrefix}${hashOf(model)}`),
-    verifiedFile: (path) => join(verifiedFiles, hashOf(path)),
-    knownSource: (source) => join(knownSources, hashOf(source)),
+    incomingFile: (digest: Digest) => join(incoming, digestHex(digest)),
+    /** A download whose digest is not known yet, by its source. */
+    incomingOf: (source: string) => join(incoming, `from-${hashOf(source)}`),
+    blob: (digest: Digest) => join(blobs, digestHex(digest)),
+    upload: (digest: Digest) => join(uploads, digestHex(digest)),
+    /** Marks of content uploaded for a model; removed with the model. */
+    uploadsFor: (model: ModelName) => join(uploads, `${modelUploadsPrefix}${hashOf(model)}`),
+    /** The recorded hash of a file on a shared volume. */
+    verifiedFile: (path: string) => join(verifiedFiles, hashOf(path)),
+    /** The recorded content of a source. */
+    knownSource: (source: string) => join(knownSources, hashOf(source)),
     model: modelFolder,
-    folder: (model, revision) => join(modelFolder(model), hashOf(revision)),
+    folder: (model: ModelName, revision: string) => join(modelFolder(model), hashOf(revision)),
   }
 }
 

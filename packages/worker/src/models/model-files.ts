@@ -24,7 +24,7 @@ import type { EffectiveSettings } from '../settings.ts'
 import type { WorkProgress } from '../work/progress.ts'
 import { createBlobs, type FetchDeps, fileSize } from '../storage/blobs.ts'
 import { createSpaceCheck, withStorageFailures } from '../storage/disk-space.ts'
-import { createClaims, createHolds, createSemaphore } from '../storage/locks.ts'
+import { createClaim, createHolds, createSemaphore } from '../storage/locks.ts'
 import { prepareDirectories } from '../storage/layout.ts'
 import { createThreads } from '../storage/threads.ts'
 import { createOutboundClients } from '../outbound-clients.ts'
@@ -95,8 +95,7 @@ export async function openModelFiles(options: ModelFilesOptions): Promise<ModelF
   const holds = createHolds()
   const threads = createThreads()
   const fetching: FetchDeps = { layout, threads, step, largestBytes, requireSpace: createSpaceCheck(layout.root, keepFreeBytes) }
-  const claims = createClaims(holds)
-  const blobs = createBlobs({ ...fetching, layout, claims })
+  const blobs = createBlobs({ ...fetching, layout, claim: createClaim(holds) })
   const folders = createModelFolders({ layout, clock })
   const fetchFile = createFetchFile({
     ...{ layout, blobs, fetching, holds, builtin, clock, log },

@@ -2,7 +2,7 @@
 import { constants } from 'node:fs'
 import { open as openFile, realpath } from 'node:fs/promises'
 import { sep } from 'node:path'
-import { type Clock, errorCode } from '@muster/host'
+import { type Clock, errorCode, errorMessage } from '@muster/host'
 import { type Digest, FleetError, type ModelFile, unreachable } from '@muster/protocol'
 import { type FileOrigins, locateFile, openAtOffset, type OpenedStream, type OutboundResponse, type Platform } from '@muster/source'
 import { openStream } from '../controllers/http-request.ts'
@@ -96,11 +96,12 @@ export interface LocalFile {
 export async function findLocalFile(path: string, root: string): Promise<LocalFile | null> {
   const [real, base] = await Promise.all([realPath(path), realPath(root)])
   if (real === null || base === null) return null
-  if (!real.startsWith(base.endsWith(sep) ? base : base + sep)) throw outside(path, root)
+  if (!real.startsWith(base.endsWith(sep) ? base : base + sep))
+    throw refusal('invalid', `source_forbidden: ${path} is not in ${root}, the --model-dir of this worker`)
   await using file = await openPlain(real)
   const stats = await file.stat()
   // A device or a pipe may be endless.
-  if (!stats.isFile()) throw new FleetError({ code: 'invalid', retry: 'never', message: `${path} is not a file` })
+  if (!stats.isFile()) throw refusal('invalid', `${path} is not a file`)
   return { path: real, size: stats.size, validator: `${stats.dev}-${stats.ino}-${stats.size}-${stats.mtimeMs}` }
 }
 
@@ -120,13 +121,6 @@ async function realPath(path: string): Promise<string | null> {
     throw error
   }
 }
-
-const outside = (path: string, root: string): FleetError =>
-  new FleetError({
-    code: 'invalid',
-    retry: 'never',
-    message: `source_forbidden: ${path} is not in ${root}, the --model-dir of this worker`,
-  })
 
 type Peer = NonNullable<ModelFile['peers']>[number]
 
@@ -152,7 +146,7 @@ export async function openPeerFile(
       return await openStream({ url, headers: { ...headers, authorization }, onBroken: () => undefined, clock, signal })
     } catch (error) {
       signal.throwIfAborted()
-      throw unavailable(`${what}: the worker is unreachable (${error instanceof Error ? error.message : String(error)})`, error)
+      throw unavailable(`${what}: the worker is unreachable (${errorMessage(error)})`, error)
     }
   }
   return await openAtOffset(offset, { ask, what })

@@ -30,10 +30,7 @@ export function createFindShared({ directory, layout, threads, log }: SharedMode
     const recordPath = layout.verifiedFile(path)
     const record = await readRecord(recordPath, VerifiedFile)
     if (record?.validator === validator) return record.digest
-    const reading = threads.hash(path, { signal, onSign })
-    reading.grow(size)
-    reading.finish()
-    const digest = Digest.parse(`sha256:${await reading.result}`)
+    const digest = await threads.digestOf(path, size, { signal, onSign })
     await writeFileAtomic(recordPath, JSON.stringify({ validator, digest }), { mode: 0o600 })
     return digest
   }

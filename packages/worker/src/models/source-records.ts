@@ -11,15 +11,12 @@ import type { FileOrigin, OpenOrigin } from './origins.ts'
 
 const KnownSource = z.object({ validator: z.string(), digest: Digest, size: z.number() })
 
-export interface KnownSources {
-  /** Null when the content must be fetched. Calls `hold` before checking that the content exists. */
-  find(uri: string, origin: FileOrigin, hold: (digest: Digest) => void): Promise<FetchedBlob | null>
-  record(uri: string, validator: string | null, fetched: FetchedBlob): Promise<void>
-}
+export type KnownSources = ReturnType<typeof createKnownSources>
 
-export function createKnownSources(layout: ModelLayout): KnownSources {
+export function createKnownSources(layout: ModelLayout) {
   return {
-    async find(uri, origin, hold) {
+    /** Null when the content must be fetched. Calls `hold` before checking that the content exists. */
+    async find(uri: string, origin: FileOrigin, hold: (digest: Digest) => void): Promise<FetchedBlob | null> {
       const known = await readRecord(layout.knownSource(uri), KnownSource)
       const [open] = origin.mirrors
       if (known === null || open === undefined) return null
@@ -37,7 +34,7 @@ export function createKnownSources(layout: ModelLayout): KnownSources {
         throw error
       }
     },
-    async record(uri, validator, fetched) {
+    async record(uri: string, validator: string | null, fetched: FetchedBlob): Promise<void> {
       if (validator !== null) await writeFileAtomic(layout.knownSource(uri), JSON.stringify({ validator, ...fetched }), { mode: 0o600 })
     },
   }

@@ -1,10 +1,10 @@
 // Stages a model: fetches its files, several at a time, and links the verified content into a folder of the revision.
 import { rm } from 'node:fs/promises'
-import { errorCode, inLanes, type Step } from '@muster/host'
+import { ifMissing, inLanes, type Step } from '@muster/host'
 import type { Digest, ModelName } from '@muster/protocol'
 import type { WorkProgress } from '../work/progress.ts'
 import { withStorageFailures } from '../storage/disk-space.ts'
-import { createKeyedLocks } from '../storage/locks.ts'
+import { createHolds, createKeyedLock, never } from '../storage/locks.ts'
 import { digestsIn } from '../storage/layout.ts'
 import type { FetchFile } from './fetch-file.ts'
 import { filesOf, type FolderRecord, type ModelFolders } from './folders.ts'
@@ -23,43 +23,21 @@ export interface StageDeps {
   readonly step: Step
 }
 
-export interface Staging {
-  readonly stage: ModelFiles['stage']
-  /** Removes the folders of a model and returns the content that they named. */
-  remove(model: ModelName): Promise<ReadonlySet<Digest>>
-  isFolderUsed(path: string): boolean
-}
-
 /** Enough to saturate a network link, few enough for the disk. */
 const atOnce = 3
-/** For work too short to be cancelled. */
-const never = new AbortController().signal
 
-export function createStaging(deps: StageDeps): Staging {
+export function createStaging(deps: StageDeps) {
   const { layout, folders } = deps
   const shareWork = createSharedWork<string>()
-  const byModel = createKeyedLocks()
-  const used = new Map<string, number>()
-  const use = (path: string): Disposable => {
-    used.set(path, (used.get(path) ?? 0) + 1)
-    let isDisposed = false
-    return {
-      [Symbol.dispose]: () => {
-        if (isDisposed) return
-        isDisposed = true
-        const left = (used.get(path) ?? 1) - 1
-        if (left > 0) used.set(path, left)
-        else used.delete(path)
-      },
-    }
-  }
-  const place = (record: FolderRecord): Promise<void> => byModel.run(record.model, never, () => withStorageFailures(folders.place(record)))
+  const lock = createKeyedLock()
+  const usedFolders = createHolds<string>()
+  const place = (record: FolderRecord): Promise<void> => lock(record.model, never, () => withStorageFailures(folders.place(record)))
   return {
-    async stage(request, context): Promise<StagedModel> {
+    async stage(...[request, context]: Parameters<ModelFiles['stage']>): Promise<StagedModel> {
       const { model, revision } = request
       const files = parseWantedFiles(request.files)
       const path = layout.folder(model, revision)
-      const inUse = use(path)
+      const inUse = usedFolders.hold([path])
       try {
         const key = JSON.stringify([model, revision, files.map(({ filename, uri, digest }) => [filename, uri, digest])])
         const directory = await shareWork(key, context, (shared) => stageFiles({ ...deps, place }, { model, revision, files }, shared))
@@ -69,22 +47,18 @@ export function createStaging(deps: StageDeps): Staging {
         throw error
       }
     },
-    remove: (model) =>
-      byModel.run(model, never, async () => {
+    /** Removes the folders of a model and returns the content that they named. */
+    remove: (model: ModelName): Promise<ReadonlySet<Digest>> =>
+      lock(model, never, async () => {
         const { found } = await folders.list(model)
         const uploads = layout.uploadsFor(model)
-        const uploaded = await digestsIn(uploads).catch(noneIfMissing)
+        const uploaded = await digestsIn(uploads).catch(ifMissing<Digest[]>([]))
         await folders.removeModel(model)
         await rm(uploads, { recursive: true, force: true })
         return new Set([...uploaded, ...found.flatMap(({ record }) => record.files.map(({ digest }) => digest))])
       }),
-    isFolderUsed: (path) => used.has(path),
+    isFolderUsed: usedFolders.isHeld,
   }
-}
-
-function noneIfMissing(error: unknown): Digest[] {
-  if (errorCode(error) === 'ENOENT') return []
-  throw error
 }
 
 type StageFilesDeps = StageDeps & { readonly place: (record: FolderRecord) => Promise<void> }

@@ -35,14 +35,14 @@ export function createExecutor(deps: ExecutorDeps): Executor {
   const { ledger, clock, log } = deps
   const running = new Map<Work, RunningWork>()
   const runs = new Set<Promise<void>>()
-  const turns = createTurns()
+  const takeTurn = createTurns()
   const budget = createByteBudget(budgetBytes)
   const reporterOf = createReporters(deps)
   const stopping = new AbortController()
 
   const begin = (work: Work, stored: Promise<void>): Promise<Outcome> => {
     const abort = new AbortController()
-    const turn = turns.take(ledger.namesOf(work.command), abort.signal)
+    const turn = takeTurn(ledger.namesOf(work.command), abort.signal)
     const live: RunningWork = { stored, ended: Promise.withResolvers(), abort, turn, reporter: reporterOf(work), isRunning: false }
     // Callers may ignore the end.
     live.ended.promise.catch(() => undefined)
@@ -131,14 +131,12 @@ export interface Turn {
   end(): void
 }
 
-/** Orders work by names: work that shares a name with earlier work waits for its end; all other work runs at once. */
-export interface Turns {
-  take(names: readonly string[], signal: AbortSignal): Turn
-}
+export type TakeTurn = (names: readonly string[], signal: AbortSignal) => Turn
 
 type QueueEntry = { readonly names: ReadonlySet<string>; go: (() => void) | null }
 
-export function createTurns(): Turns {
+/** Orders work by names: work that shares a name with earlier work waits for its end; all other work runs at once. */
+export function createTurns(): TakeTurn {
   const queue: QueueEntry[] = []
   const isFree = (entry: QueueEntry): boolean => {
     for (const earlier of queue) {
@@ -153,27 +151,25 @@ export function createTurns(): Turns {
     queue.splice(index, 1)
     for (const waiting of queue) if (waiting.go !== null && isFree(waiting)) waiting.go()
   }
-  return {
-    take(names, signal) {
-      const entry: QueueEntry = { names: new Set(names), go: null }
-      queue.push(entry)
-      const ready = new Promise<void>((resolve, reject) => {
-        const onAbort = (): void => {
-          leave(entry)
-          reject(signal.reason)
-        }
-        entry.go = () => {
-          entry.go = null
-          signal.removeEventListener('abort', onAbort)
-          resolve()
-        }
-        if (signal.aborted) return onAbort()
-        signal.addEventListener('abort', onAbort, { once: true })
-        if (isFree(entry)) entry.go()
-      })
-      // The abort may come before anything awaits the turn.
-      ready.catch(() => undefined)
-      return { ready, end: () => leave(entry) }
-    },
+  return (names, signal) => {
+    const entry: QueueEntry = { names: new Set(names), go: null }
+    queue.push(entry)
+    const ready = new Promise<void>((resolve, reject) => {
+      const onAbort = (): void => {
+        leave(entry)
+        reject(signal.reason)
+      }
+      entry.go = () => {
+        entry.go = null
+        signal.removeEventListener('abort', onAbort)
+        resolve()
+      }
+      if (signal.aborted) return onAbort()
+      signal.addEventListener('abort', onAbort, { once: true })
+      if (isFree(entry)) entry.go()
+    })
+    // The abort may come before anything awaits the turn.
+    ready.catch(() => undefined)
+    return { ready, end: () => leave(entry) }
   }
 }

@@ -10,17 +10,17 @@ export type InstallRequest = Readonly<{
   backend: BackendName
   /** `install`: no suitable version is there. `upgrade`, `reinstall`: the version in place is replaced, or proven to be the requested one. */
   mode: 'install' | 'upgrade' | 'reinstall'
-  uri?: string
+  uri?: string | undefined
   /** Other sources of the same content, tried after `uri`. */
-  mirrors?: readonly string[]
+  mirrors?: readonly string[] | undefined
   /** The gallery's version; without one, the backend reports its own. */
-  version?: string
-  galleryUrl?: string
-  digest?: Digest
+  version?: string | undefined
+  galleryUrl?: string | undefined
+  digest?: Digest | undefined
   /** The concrete backend behind a meta name. */
-  name?: BackendName
-  alias?: BackendName
-  strategy?: 'rolling' | 'recreate'
+  name?: BackendName | undefined
+  alias?: BackendName | undefined
+  strategy?: 'rolling' | 'recreate' | undefined
 }>
 
 export type InstallContext = Readonly<{

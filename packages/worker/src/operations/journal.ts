@@ -5,8 +5,9 @@ import { type FileHandle, open, readFile } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { crc32 } from 'node:zlib'
 import { z } from 'zod'
-import { errorCode, type Log, makeDirectory, writeFileAtomic } from '@muster/host'
-import { Failure, FleetError, NodeId, OperationId } from '@muster/protocol'
+import { errorCode, type Log, makeDirectory, parseJson, writeFileAtomic } from '@muster/host'
+import { Failure, NodeId, OperationId } from '@muster/protocol'
+import { notStored } from '../work/not-stored.ts'
 import { BackendCommand, Outcome } from './backend-command.ts'
 
 export interface Journal {
@@ -66,7 +67,7 @@ function writeOn({ path, file, length, lines, log }: Start): Journal {
     } catch (error) {
       // A partly written batch was refused, so it must not reappear after a restart.
       await file.truncate(length).catch((reason: unknown) => log.warn('cannot truncate the journal of operations', { error: reason }))
-      const failure = notWritten(error)
+      const failure = notStored('the command', error)
       for (const { reject } of batch) reject(failure)
     }
   }
@@ -94,7 +95,7 @@ function writeOn({ path, file, length, lines, log }: Start): Journal {
       inTurn(async () => {
         // Callers that wait for the lines before this run first.
         await new Promise(setImmediate)
-        await replace(entries()).catch((error: unknown) => Promise.reject(notWritten(error)))
+        await replace(entries()).catch((error: unknown) => Promise.reject(notStored('the command', error)))
       }),
     lines: () => lines,
     close: () => inTurn(() => file.close()),
@@ -106,15 +107,6 @@ async function writeAll(file: FileHandle, bytes: Buffer, position: number): Prom
     const { bytesWritten } = await file.write(bytes, done, bytes.length - done, position + done)
     done += bytesWritten
   }
-}
-
-function notWritten(error: unknown): FleetError {
-  const isFull = errorCode(error) === 'ENOSPC' || errorCode(error) === 'EDQUOT'
-  const reason = error instanceof Error ? error.message : String(error)
-  const message = isFull
-    ? 'cannot store the command: the disk is full; free space in the data directory of this worker'
-    : `cannot store the command in the journal of this worker: ${reason}`
-  return new FleetError({ code: isFull ? 'disk_full' : 'unavailable', retry: 'backoff', message }, { cause: error })
 }
 
 /** Incremented when an older worker could no longer read the file. A new kind of entry alone is no reason. */
@@ -173,10 +165,5 @@ export function readJournal(bytes: Buffer): ReadJournal {
 /** Undefined: the line is damaged. */
 function valueOf(line: string): unknown {
   const json = line.slice(9)
-  if (line.slice(0, 9) !== `${checksum(json)} `) return undefined
-  try {
-    return JSON.parse(json)
-  } catch {
-    return undefined
-  }
+  return line.slice(0, 9) === `${checksum(json)} ` ? parseJson(json) : undefined
 }

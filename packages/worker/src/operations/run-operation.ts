@@ -131,31 +131,10 @@ async function underListedName(command: BackendCommand, { installer }: InstallTo
   return { ...command, backend: (await installer.listedName(command.backend)) ?? command.backend }
 }
 
-export function requestOf({
-  backend,
-  kind,
-  force,
-  uri,
-  mirrors,
-  version,
-  gallery_url: galleryUrl,
-  digest,
-  name,
-  alias,
-  strategy,
-}: BackendCommand): InstallRequest {
-  return {
-    backend,
-    mode: kind === 'upgrade' ? 'upgrade' : force === true ? 'reinstall' : 'install',
-    ...(uri === undefined ? {} : { uri }),
-    ...(mirrors === undefined ? {} : { mirrors }),
-    ...(version === undefined ? {} : { version }),
-    ...(galleryUrl === undefined ? {} : { galleryUrl }),
-    ...(digest === undefined ? {} : { digest }),
-    ...(name === undefined ? {} : { name }),
-    ...(alias === undefined ? {} : { alias }),
-    ...(strategy === undefined ? {} : { strategy }),
-  }
+export function requestOf(command: BackendCommand): InstallRequest {
+  const { backend, kind, force, uri, mirrors, version, gallery_url: galleryUrl, digest, name, alias, strategy } = command
+  const mode = kind === 'upgrade' ? 'upgrade' : force === true ? 'reinstall' : 'install'
+  return { backend, mode, uri, mirrors, version, galleryUrl, digest, name, alias, strategy }
 }
 
 async function install(command: BackendCommand, { installer, context }: InstallTools): Promise<Success> {

@@ -1,12 +1,12 @@
 import { describe, expect, it } from 'vitest'
-import { createTurns, type Turns } from './executor.ts'
+import { createTurns, type TakeTurn } from './executor.ts'
 
 const open = new AbortController().signal
 
 /** Notes who came, in order. */
-function queue(turns: Turns, came: string[]) {
+function queue(takeTurn: TakeTurn, came: string[]) {
   return (id: string, names: readonly string[], signal = open) => {
-    const turn = turns.take(names, signal)
+    const turn = takeTurn(names, signal)
     void turn.ready.then(
       () => came.push(id),
       () => came.push(`${id} left`),

@@ -2,7 +2,7 @@
 // nvidia-smi hangs when a driver is stuck, sometimes beyond SIGKILL: while one still runs, the same program is not started
 // again, so that they do not pile up.
 import { spawn, type ChildProcess } from 'node:child_process'
-import { errorCode, type Clock } from '@muster/host'
+import { errorCode, type Clock, errorMessage } from '@muster/host'
 
 export type Tool = Readonly<{ program: string; args: readonly string[] }>
 export type ToolOutcome =
@@ -42,7 +42,7 @@ function errorOf(work: () => void): string | null {
     work()
     return null
   } catch (error) {
-    return error instanceof Error ? error.message : String(error)
+    return errorMessage(error)
   }
 }
 

@@ -6,7 +6,7 @@ import { noStep, type Clock, type Log, type Step } from '@muster/host'
 import { defaultUnpackLimits, FleetError, type BackendName, type Digest, type UnpackLimits } from '@muster/protocol'
 import { type Activation, createActivations, createPulls, type InstalledRecord, type Pulls } from './records.ts'
 import { type Blobs, createBlobs, type FetchOptions } from './blobs.ts'
-import { type Claims, claimWithSigns, createClaims, createHolds, createKeyedLocks, createSemaphore, type Holds } from './locks.ts'
+import { type Claim, createClaim, createHolds, createKeyedLock, createSemaphore, type Holds, never } from './locks.ts'
 import { collect, type CollectDeps, type GcReport } from './collect.ts'
 import { freeBytes, createSpaceCheck, withStorageFailures } from './disk-space.ts'
 import { layoutOf, prepareDirectories } from './layout.ts'
@@ -75,7 +75,7 @@ export async function openBackendStore(options: BackendStoreOptions): Promise<Ba
     layout,
     threads: createThreads(),
     holds,
-    claims: createClaims(holds),
+    claim: createClaim(holds),
     activations,
     pulls: createPulls({ layout, clock }),
     clock,
@@ -105,16 +105,12 @@ export async function openBackendStore(options: BackendStoreOptions): Promise<Ba
   }
 }
 
-type Parts = TreesDeps & CollectDeps & { readonly claims: Claims }
-
-/** For work too short to be cancelled. */
-const never = new AbortController().signal
+type Parts = TreesDeps & CollectDeps & { readonly claim: Claim }
 
 type TreePart = Pick<BackendStore, 'unpack' | 'importDirectory' | 'treePath' | 'summary' | 'verify'>
 
 function treesOf(parts: Parts): TreePart {
-  const { layout, claims } = parts
-  const claim = claimWithSigns(claims)
+  const { layout, claim } = parts
   return {
     unpack: (tree, layers, options) =>
       claim([tree, ...layers.map(({ digest }) => digest)], options, () =>
@@ -133,17 +129,17 @@ function treesOf(parts: Parts): TreePart {
 
 type RecordPart = Pick<BackendStore, 'activate' | 'deactivate' | 'forgetPrevious' | 'get' | 'list'>
 
-function recordsOf({ layout, claims, activations }: Parts): RecordPart {
-  const names = createKeyedLocks()
+function recordsOf({ layout, claim, activations }: Parts): RecordPart {
+  const lock = createKeyedLock()
   const activate = async (record: InstalledRecord): Promise<void> => {
     if ((await readTree(layout, record.digest)) === null) throw notUnpacked(record)
     await activations.activate(record)
   }
   return {
     activate: (record) =>
-      names.run(record.name, never, () => claims.claim([record.digest], never, () => withStorageFailures(activate(record)))),
-    deactivate: (name) => names.run(name, never, () => withStorageFailures(activations.deactivate(name))),
-    forgetPrevious: (name) => names.run(name, never, () => withStorageFailures(activations.forgetPrevious(name))),
+      lock(record.name, never, () => claim([record.digest], { signal: never }, () => withStorageFailures(activate(record)))),
+    deactivate: (name) => lock(name, never, () => withStorageFailures(activations.deactivate(name))),
+    forgetPrevious: (name) => lock(name, never, () => withStorageFailures(activations.forgetPrevious(name))),
     get: activations.get,
     list: async () => (await activations.all()).found.map(({ current }) => current),
   }

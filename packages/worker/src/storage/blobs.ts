@@ -4,9 +4,9 @@
 // the requested one. Bytes of an earlier try are continued, and count only by their hash.
 import { type FileHandle, open, rename, rm, stat } from 'node:fs/promises'
 import { addAbortSignal, type Readable } from 'node:stream'
-import { errorCode, type Step } from '@muster/host'
+import { ifMissing, type Step } from '@muster/host'
 import { Digest, failureOf, FleetError } from '@muster/protocol'
-import { type Claims, claimWithSigns } from './locks.ts'
+import type { Claim } from './locks.ts'
 import { storageFailureOf, withStorageFailures } from './disk-space.ts'
 import type { RunningJob, Threads } from './threads.ts'
 import { syncPath } from './unpack/sync.ts'
@@ -18,11 +18,10 @@ export interface Blobs {
   fetchBlob(download: BlobDownload, options: FetchOptions): Promise<void>
 }
 
-export type BlobsDeps = FetchDeps & Readonly<{ claims: Claims; layout: FetchDeps['layout'] & { incomingFile(digest: Digest): string } }>
+export type BlobsDeps = FetchDeps & Readonly<{ claim: Claim; layout: FetchDeps['layout'] & { incomingFile(digest: Digest): string } }>
 
 export function createBlobs(deps: BlobsDeps): Blobs {
-  const { layout, claims } = deps
-  const claim = claimWithSigns(claims)
+  const { layout, claim } = deps
   return {
     hasBlob: async (digest) => (await fileSize(layout.blob(digest))) !== null,
     incomingSize: async (digest) => (await fileSize(layout.incomingFile(digest))) ?? 0,
@@ -155,10 +154,7 @@ async function isComplete({ deps, download, have, options }: CompletionQuery): P
   if (download.digest === null) return false
   if (download.size !== null) return have === download.size
   if (have === 0) return false
-  const whole = deps.threads.hash(download.incoming, options)
-  whole.grow(have)
-  whole.finish()
-  return `sha256:${await whole.result}` === download.digest
+  return (await deps.threads.digestOf(download.incoming, have, options)) === download.digest
 }
 
 interface ReceiveTarget {
@@ -217,12 +213,7 @@ const nameOf = ({ digest, name }: ContentDownload): string => digest ?? name
 
 /** Null when the file does not exist. */
 export async function fileSize(path: string): Promise<number | null> {
-  try {
-    return (await stat(path)).size
-  } catch (error) {
-    if (errorCode(error) === 'ENOENT') return null
-    throw error
-  }
+  return (await stat(path).catch(ifMissing(null)))?.size ?? null
 }
 
 function broken(message: string): FleetError {

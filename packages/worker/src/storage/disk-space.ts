@@ -18,23 +18,17 @@ export function createSpaceCheck(root: string, keepFreeBytes: number): (bytes: n
   }
 }
 
-export interface SpaceGuard {
-  spend(bytes: number): void
-}
-
 const checkEveryBytes = 32 * 1024 ** 2
 
-/** The same limit for a thread that writes: checked while it writes, because other programs fill the disk too. */
-export function createSpaceGuard(directory: string, keepFreeBytes: number): SpaceGuard {
+/** The same limit for a thread that writes: called with the bytes of each write, because other programs fill the disk too. */
+export function createSpaceGuard(directory: string, keepFreeBytes: number): (bytes: number) => void {
   let untilCheck = 0
-  return {
-    spend: (bytes) => {
-      untilCheck -= bytes
-      if (untilCheck > 0) return
-      untilCheck = checkEveryBytes
-      const { bavail, bsize } = statfsSync(directory)
-      if (bavail * bsize < keepFreeBytes) throw diskFull({ needed: keepFreeBytes, free: bavail * bsize })
-    },
+  return (bytes) => {
+    untilCheck -= bytes
+    if (untilCheck > 0) return
+    untilCheck = checkEveryBytes
+    const { bavail, bsize } = statfsSync(directory)
+    if (bavail * bsize < keepFreeBytes) throw diskFull({ needed: keepFreeBytes, free: bavail * bsize })
   }
 }
 

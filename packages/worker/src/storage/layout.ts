@@ -8,23 +8,9 @@ import { Digest, type BackendName } from '@muster/protocol'
 /** Downloads of an unfinished install are kept for this long: longer than any pause between two tries. */
 export const partialKeptMs = 7 * 24 * 3600_000
 
-export interface Layout {
-  readonly root: string
-  readonly incoming: string
-  readonly pulls: string
-  readonly blobs: string
-  readonly trees: string
-  readonly backends: string
-  /** Unfinished work; emptied at every start. */
-  readonly staging: string
-  incomingFile(digest: Digest): string
-  pull(tree: Digest): string
-  blob(digest: Digest): string
-  tree(digest: Digest): string
-  backend(name: BackendName): string
-}
+export type Layout = ReturnType<typeof layoutOf>
 
-export function layoutOf(root: string): Layout {
+export function layoutOf(root: string) {
   const incoming = join(root, 'incoming')
   const pulls = join(root, 'pulls')
   const blobs = join(root, 'blobs', 'sha256')
@@ -37,12 +23,13 @@ export function layoutOf(root: string): Layout {
     blobs,
     trees,
     backends,
+    /** Unfinished work; emptied at every start. */
     staging: join(root, 'staging'),
-    pull: (tree) => join(pulls, digestHex(tree)),
-    incomingFile: (digest) => join(incoming, digestHex(digest)),
-    blob: (digest) => join(blobs, digestHex(digest)),
-    tree: (digest) => join(trees, digestHex(digest)),
-    backend: (name) => join(backends, name),
+    pull: (tree: Digest) => join(pulls, digestHex(tree)),
+    incomingFile: (digest: Digest) => join(incoming, digestHex(digest)),
+    blob: (digest: Digest) => join(blobs, digestHex(digest)),
+    tree: (digest: Digest) => join(trees, digestHex(digest)),
+    backend: (name: BackendName) => join(backends, name),
   }
 }
 

@@ -5,32 +5,30 @@
 import type { Digest } from '@muster/protocol'
 import { withSigns } from './signs.ts'
 
-export interface Holds {
+export interface Holds<Key = Digest> {
   /** Keeps blobs and trees until the hold is disposed. Take the hold before checking whether they exist. */
-  hold(digests: readonly Digest[]): Disposable
+  hold(keys: readonly Key[]): Disposable
+  isHeld(key: Key): boolean
   /** Records every digest that is held now or later, however briefly, until the observer is disposed. */
-  observe(): HoldObserver
+  observe(): Disposable & { has(key: Key): boolean }
 }
 
-interface HoldObserver extends Disposable {
-  has(digest: Digest): boolean
-}
-
-export function createHolds(): Holds {
-  const counts = new Map<Digest, number>()
-  const observers = new Set<Set<Digest>>()
-  const count = (digests: readonly Digest[], by: 1 | -1): void => {
-    for (const digest of digests) {
-      const holders = (counts.get(digest) ?? 0) + by
-      if (holders > 0) counts.set(digest, holders)
-      else counts.delete(digest)
+export function createHolds<Key = Digest>(): Holds<Key> {
+  const counts = new Map<Key, number>()
+  const observers = new Set<Set<Key>>()
+  const count = (keys: readonly Key[], by: 1 | -1): void => {
+    for (const key of keys) {
+      const holders = (counts.get(key) ?? 0) + by
+      if (holders > 0) counts.set(key, holders)
+      else counts.delete(key)
     }
   }
   return {
-    hold: (digests) => {
-      const held = [...digests]
+    isHeld: (key) => counts.has(key),
+    hold: (keys) => {
+      const held = [...keys]
       count(held, 1)
-      for (const seen of observers) for (const digest of held) seen.add(digest)
+      for (const seen of observers) for (const key of held) seen.add(key)
       return {
         [Symbol.dispose]: () => {
           count(held, -1)
@@ -41,46 +39,34 @@ export function createHolds(): Holds {
     observe: () => {
       const seen = new Set(counts.keys())
       observers.add(seen)
-      return { has: (digest) => seen.has(digest), [Symbol.dispose]: () => void observers.delete(seen) }
+      return { has: (key) => seen.has(key), [Symbol.dispose]: () => void observers.delete(seen) }
     },
   }
 }
 
-export interface Claims {
-  /** Waits for other work on the first digest to end. All digests are held from the call on. */
-  claim<Result>(digests: readonly [Digest, ...Digest[]], signal: AbortSignal, work: () => Promise<Result>): Promise<Result>
-}
-
-export function createClaims(holds: Holds): Claims {
-  const locks = createKeyedLocks()
-  return {
-    claim: async (digests, signal, work) => {
-      const held = holds.hold(digests)
-      try {
-        return await locks.run(digests[0], signal, work)
-      } finally {
-        held[Symbol.dispose]()
-      }
-    },
-  }
-}
-
-type Claim = <T>(
+/** Waits for other work on the first digest to end, with signs of life. All digests are held from the call on. */
+export type Claim = <T>(
   digests: readonly [Digest, ...Digest[]],
   options: { readonly signal: AbortSignal; readonly onSign?: () => void },
   work: () => Promise<T>,
 ) => Promise<T>
 
-/** A claim that sends signs of life while it waits for other work on the same digest. */
-export function claimWithSigns(claims: Claims): Claim {
-  return (digests, { signal, onSign }, work) =>
-    withSigns(onSign, (stop) =>
-      claims.claim(digests, signal, () => {
+export function createClaim(holds: Holds): Claim {
+  const lock = createKeyedLock()
+  return async (digests, { signal, onSign }, work) => {
+    using held = new DisposableStack()
+    held.use(holds.hold(digests))
+    return await withSigns(onSign, (stop) =>
+      lock(digests[0], signal, () => {
         stop()
         return work()
       }),
     )
+  }
 }
+
+/** The signal of work too short to be cancelled. */
+export const never = new AbortController().signal
 
 /** Tasks beyond the limit run in the order in which they came. */
 export interface Semaphore {
@@ -126,21 +112,15 @@ export function createSemaphore(limit: number): Semaphore {
 }
 
 /** A lock per key; unused locks take no memory. */
-export interface KeyedLocks {
-  run<Result>(key: string, signal: AbortSignal, task: () => Promise<Result>): Promise<Result>
-}
-
-export function createKeyedLocks(): KeyedLocks {
+export function createKeyedLock(): <Result>(key: string, signal: AbortSignal, task: () => Promise<Result>) => Promise<Result> {
   const locks = new Map<string, Semaphore>()
-  return {
-    run: async (key, signal, task) => {
-      const lock = locks.get(key) ?? createSemaphore(1)
-      locks.set(key, lock)
-      try {
-        return await lock.run(signal, task)
-      } finally {
-        if (!lock.isUsed()) locks.delete(key)
-      }
-    },
+  return async (key, signal, task) => {
+    const lock = locks.get(key) ?? createSemaphore(1)
+    locks.set(key, lock)
+    try {
+      return await lock.run(signal, task)
+    } finally {
+      if (!lock.isUsed()) locks.delete(key)
+    }
   }
 }

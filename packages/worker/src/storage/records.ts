@@ -4,7 +4,7 @@
 import { open, readdir, readFile, rename, rm, rmdir, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { z } from 'zod'
-import { errorCode, isTemporary, makeDirectory, newId, temporaryName, type Clock, type Log, type Step } from '@muster/host'
+import { ifMissing, isTemporary, makeDirectory, newId, temporaryName, type Clock, type Log, type Step } from '@muster/host'
 import { BackendName, Digest } from '@muster/protocol'
 import { fileSize } from './blobs.ts'
 import { digestsIn, partialKeptMs, type Layout } from './layout.ts'
@@ -63,7 +63,7 @@ export function createActivations({ layout, log, step }: ActivationsDeps): Activ
   const names = async (): Promise<BackendName[]> =>
     (await readdir(layout.backends)).flatMap((name) => BackendName.safeParse(name).data ?? [])
   const get = async (name: BackendName): Promise<Activation | null> => {
-    const text = await readFile(recordPath(layout, name), 'utf8').catch(nullIfMissing)
+    const text = await readFile(recordPath(layout, name), 'utf8').catch(ifMissing(null))
     return text === null ? null : Activation.parse(JSON.parse(text))
   }
   const write = async (activation: Activation): Promise<void> => {
@@ -116,8 +116,8 @@ const recordPath = (layout: Layout, name: BackendName): string => join(layout.ba
 
 async function deactivate(name: BackendName, { layout, step }: Pick<ActivationsDeps, 'layout' | 'step'>): Promise<boolean> {
   await step('W.swap.before')
-  const isRemoved = await rm(recordPath(layout, name)).then(() => true, nullIfMissing)
-  if (isRemoved === null) return false
+  const isRemoved = await rm(recordPath(layout, name)).then(() => true, ifMissing(false))
+  if (!isRemoved) return false
   await syncPath(layout.backend(name))
   await step('W.swap.between')
   // Removes it only when empty. An empty directory that stays behind is harmless.
@@ -139,11 +139,6 @@ async function replaceFile(path: string, activation: Activation, beforeRename: (
     await rm(temporary, { force: true })
     throw error
   }
-}
-
-function nullIfMissing(error: unknown): null {
-  if (errorCode(error) === 'ENOENT') return null
-  throw error
 }
 
 /**

@@ -4,7 +4,7 @@
 import { availableParallelism } from 'node:os'
 import { Worker } from 'node:worker_threads'
 import type { Step } from '@muster/host'
-import { FleetError } from '@muster/protocol'
+import { Digest, FleetError } from '@muster/protocol'
 import { createSemaphore } from './locks.ts'
 import { withSigns } from './signs.ts'
 import type { FromThread, JobKind, Jobs, ToThread } from './thread/jobs.ts'
@@ -31,6 +31,8 @@ export interface Threads {
   /** Waits for its turn. Settles, also when cancelled, only after the job has stopped touching the disk. */
   run<K extends Exclude<JobKind, 'hash'>>(kind: K, job: Jobs[K]['job'], options: JobOptions): Promise<Jobs[K]['result']>
   hash(path: string, options: Pick<JobOptions, 'signal' | 'onSign'>): RunningJob<string>
+  /** Hashes the first `bytes` of a file. */
+  digestOf(path: string, bytes: number, options: Pick<JobOptions, 'signal' | 'onSign'>): Promise<Digest>
   close(): Promise<void>
 }
 
@@ -57,6 +59,13 @@ export function createThreads(): Threads {
     }
     return { thread: joined.thread, leave }
   }
+  const hash: Threads['hash'] = (path, options) => {
+    const { thread, leave } = joinShared()
+    const job = thread.start('hash', { path }, options)
+    // The caller handles a failure through `result`.
+    void job.result.then(leave, leave)
+    return job
+  }
   return {
     run: (kind, job, options) =>
       withSigns(options.onSign, (stop) =>
@@ -70,12 +79,12 @@ export function createThreads(): Threads {
           }
         }),
       ),
-    hash: (path, options) => {
-      const { thread, leave } = joinShared()
-      const job = thread.start('hash', { path }, options)
-      // The caller handles a failure through `result`.
-      void job.result.then(leave, leave)
-      return job
+    hash,
+    digestOf: async (path, bytes, options) => {
+      const whole = hash(path, options)
+      whole.grow(bytes)
+      whole.finish()
+      return Digest.parse(`sha256:${await whole.result}`)
     },
     close: async () => {
       isClosed = true

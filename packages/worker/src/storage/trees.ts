@@ -140,10 +140,7 @@ async function findDamagedLayer(
   if (failureOf(error).code !== 'integrity') return error
   for (const { digest } of layers) {
     const path = layout.blob(digest)
-    const whole = threads.hash(path, signOptions(options))
-    whole.grow((await fileSize(path)) ?? 0)
-    whole.finish()
-    if (`sha256:${await whole.result}` === digest) continue
+    if ((await threads.digestOf(path, (await fileSize(path)) ?? 0, signOptions(options))) === digest) continue
     await rm(path, { force: true })
     return damagedLayer(digest, error)
   }

@@ -9,21 +9,17 @@ import { join } from 'node:path'
 import type { ReplicaId } from '@muster/protocol'
 import type { BackendAddress } from '../drivers/driver.ts'
 
-export interface Addresses {
-  choose(kind: BackendAddress['kind'], id: ReplicaId): Promise<BackendAddress>
-  /** Removes the socket of a process. */
-  release(address: BackendAddress): Promise<void>
-}
+export type Addresses = Awaited<ReturnType<typeof openAddresses>>
 
 /** The smallest limit of all supported systems, without the terminating zero. */
 const longestPath = 103
 const rememberedPorts = 256
 
-export async function openAddresses({ place }: { place: string }): Promise<Addresses> {
+export async function openAddresses({ place }: { place: string }) {
   const directory = await socketDirectory(place)
   const lately: number[] = []
   return {
-    async choose(kind, id) {
+    async choose(kind: BackendAddress['kind'], id: ReplicaId): Promise<BackendAddress> {
       if (kind === 'unix') {
         const path = join(directory, socketName(id))
         await rm(path, { force: true })
@@ -35,7 +31,8 @@ export async function openAddresses({ place }: { place: string }): Promise<Addre
       if (lately.length > rememberedPorts) lately.shift()
       return { kind, host: '127.0.0.1', port }
     },
-    async release(address) {
+    /** Removes the socket of a process. */
+    async release(address: BackendAddress): Promise<void> {
       if (address.kind === 'unix') await rm(address.path, { force: true })
     },
   }

@@ -97,7 +97,7 @@ export function watchProcess(identity: ProcessIdentity, { clock }: { clock: Cloc
 }
 
 type StopTarget = Readonly<{ replicaId: ReplicaId; /** Null: only processes with its marker. */ leader: ProcessIdentity | null }>
-type StopDeps = Readonly<{ workerId: string; clock: Clock; log: Log; step: Step; onStuck?: () => void }>
+type StopDeps = Readonly<{ workerId: string; clock: Clock; log: Log; step: Step }>
 
 const pollMs = 25
 const slowPollMs = 1_000
@@ -136,7 +136,6 @@ async function killUntilGone(target: StopTarget, deps: StopDeps): Promise<void> 
     if (left.length > 0) await signalAll(target, 'SIGKILL', deps)
     if (!isStuck && clock.monotonic() - begun > stuckAfterMs) {
       isStuck = true
-      deps.onStuck?.()
       log.error('process stuck: it was killed and does not exit; its slot stays taken until it does', {
         replica_id: target.replicaId,
         pids: left.map(({ pid }) => pid),

@@ -2,9 +2,10 @@
 // resumes the loads it accepted.
 import { readdir, readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
-import { errorCode, isTemporary, makeDirectory, writeFileAtomic, type Log } from '@muster/host'
-import { Digest, FleetError, LoadModel, NodeId, OperationId, ReplicaId } from '@muster/protocol'
+import { isTemporary, makeDirectory, writeFileAtomic, type Log } from '@muster/host'
+import { Digest, LoadModel, NodeId, OperationId, ReplicaId } from '@muster/protocol'
 import { z } from 'zod'
+import { notStored } from '../work/not-stored.ts'
 import { Stage } from './replica.pure.ts'
 
 /** Incremented when an older worker could no longer read it. */
@@ -37,14 +38,8 @@ export interface ReplicaRecords {
   remove(id: ReplicaId): Promise<void>
 }
 
-export type OpenedRecords = Readonly<{
-  records: ReplicaRecords
-  found: readonly ReplicaRecord[]
-  /** Written by a newer Muster; left untouched. */
-  newer: readonly ReplicaId[]
-}>
-
-export async function openReplicaRecords({ directory, log }: { directory: string; log: Log }): Promise<OpenedRecords> {
+/** `newer`: replicas whose records a newer Muster wrote; they are left untouched. */
+export async function openReplicaRecords({ directory, log }: { directory: string; log: Log }) {
   await makeDirectory(directory, { mode: 0o700 })
   const pathOf = (id: ReplicaId): string => join(directory, `${id}.json`)
   const found: ReplicaRecord[] = []
@@ -68,7 +63,7 @@ export async function openReplicaRecords({ directory, log }: { directory: string
   const records: ReplicaRecords = {
     write: (record) =>
       writeFileAtomic(pathOf(record.order.replica_id), JSON.stringify(record), { mode: 0o600 }).catch((error: unknown) =>
-        Promise.reject(notWritten(error)),
+        Promise.reject(notStored('the replica', error)),
       ),
     remove: (id) => rm(pathOf(id), { force: true }),
   }
@@ -84,13 +79,4 @@ function parse(text: string): ReplicaRecord | 'newer' | 'damaged' {
   } catch {
     return 'damaged'
   }
-}
-
-function notWritten(error: unknown): FleetError {
-  const isFull = errorCode(error) === 'ENOSPC' || errorCode(error) === 'EDQUOT'
-  const reason = error instanceof Error ? error.message : String(error)
-  const message = isFull
-    ? 'cannot store the replica: the disk is full; free space in the data directory of this worker'
-    : `cannot store the replica in the data directory of this worker: ${reason}`
-  return new FleetError({ code: isFull ? 'disk_full' : 'unavailable', retry: 'backoff', message }, { cause: error })
 }

@@ -1,7 +1,7 @@
 // One HTTP request to a gRPC backend: reading the body, responding, and translating failures.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { z } from 'zod'
-import type { Clock } from '@muster/host'
+import { parseJson, type Clock } from '@muster/host'
 import { FleetError } from '@muster/protocol'
 import type { ReplicaSpec } from '../driver.ts'
 import { unreachableProcess } from '../verified-pool.ts'
@@ -38,7 +38,7 @@ export async function readBody<S extends z.ZodType>(exchange: Exchange, schema: 
     refuse(exchange, { status: 413, message: `a request to this backend has at most ${largestBody} bytes` })
     return null
   }
-  const parsed = schema.safeParse(parse(bytes))
+  const parsed = schema.safeParse(parseJson(bytes.toString('utf8')))
   if (parsed.success) return parsed.data
   const [issue] = parsed.error.issues
   const param = issue?.path.join('.') ?? ''
@@ -59,14 +59,6 @@ async function readAll(request: IncomingMessage): Promise<Buffer | 'too_large' |
     return 'gone'
   }
   return length > largestBody ? 'too_large' : Buffer.concat(chunks)
-}
-
-function parse(bytes: Buffer): unknown {
-  try {
-    return JSON.parse(bytes.toString('utf8'))
-  } catch {
-    return undefined
-  }
 }
 
 /** Aborts when the caller disconnects. */

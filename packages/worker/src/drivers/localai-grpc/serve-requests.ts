@@ -52,14 +52,9 @@ async function generate(
 }
 
 async function whole(exchange: Exchange, { head, options, limit }: Job): Promise<void> {
-  const { client, spec, response } = exchange
-  try {
-    answer(exchange, 200, wholeAnswer(head, await client.predict(options, { signal: callerGone(exchange) }), limit))
-  } catch (error) {
-    if (response.destroyed) return
-    if (!(error instanceof GrpcFailure)) throw error
-    refuse(exchange, refusalFrom(spec, error))
-  }
+  await translating(exchange, async (signal) =>
+    answer(exchange, 200, wholeAnswer(head, await exchange.client.predict(options, { signal }), limit)),
+  )
 }
 
 /** The response begins with the backend's first reply, so that until then the request can go to another replica. */

@@ -22,7 +22,7 @@ import type { CopyJob, JobContext, UnpackJob } from './jobs.ts'
 export async function unpackLayers(job: UnpackJob, context: JobContext): Promise<TreeSummary> {
   const { staging, limits, layers } = job
   const directory = join(staging, 'root')
-  const tree = new MergedTree({ directory, limits, space: createSpaceGuard(staging, job.keepFreeBytes) })
+  const tree = new MergedTree({ directory, limits, spendSpace: createSpaceGuard(staging, job.keepFreeBytes) })
   const total = layers.reduce((sum, layer) => sum + layer.size, 0)
   let packed = 0
   let unpacked = 0
@@ -51,15 +51,14 @@ export async function unpackLayers(job: UnpackJob, context: JobContext): Promise
   )
 }
 
-interface LayerTarget {
-  readonly layer: UnpackJob['layers'][number]
-  readonly tree: MergedTree
-}
-
 type OnChunk = (unpackedBytes: number, packedBytes: number) => Promise<void>
 
 /** Returns the uncompressed size of the layer. */
-async function applyLayer({ layer, tree }: LayerTarget, signal: AbortSignal, onChunk: OnChunk): Promise<number> {
+async function applyLayer(
+  { layer, tree }: { layer: UnpackJob['layers'][number]; tree: MergedTree },
+  signal: AbortSignal,
+  onChunk: OnChunk,
+): Promise<number> {
   const hash = createHash('sha256')
   const reader = new TarReader({
     header: () => tree.countEntry(),
@@ -111,7 +110,7 @@ const bufferBytes = 512 * 1024
 
 export async function copyDirectory(job: CopyJob, context: JobContext): Promise<TreeSummary> {
   const { staging, limits, from } = job
-  const tree = new MergedTree({ directory: join(staging, 'root'), limits, space: createSpaceGuard(staging, job.keepFreeBytes) })
+  const tree = new MergedTree({ directory: join(staging, 'root'), limits, spendSpace: createSpaceGuard(staging, job.keepFreeBytes) })
   tree.beginLayer()
   try {
     const root = realpathSync(from)
@@ -135,13 +134,7 @@ async function* walkSource(root: string, prefix: string, signal: AbortSignal): A
   }
 }
 
-interface Entry {
-  readonly tree: MergedTree
-  readonly from: string
-  readonly path: string
-}
-
-function copyEntry({ tree, from, path }: Entry, sign: () => void): void {
+function copyEntry({ tree, from, path }: { tree: MergedTree; from: string; path: string }, sign: () => void): void {
   const source = join(from, path)
   const found = lstatSync(source)
   const header = { path, linkPath: '', size: 0, mode: found.mode & 0o7777, mtime: Math.max(0, Math.floor(found.mtimeMs / 1000)) }
@@ -176,14 +169,10 @@ function copyFile({ tree, source }: { readonly tree: MergedTree; readonly source
 
 const collisionsShown = 20
 
-interface BuiltTree {
-  readonly staging: string
-  readonly root: DirectoryNode
-  readonly bytes: number
-  readonly layers: readonly TreeLayer[]
-}
-
-async function finishTree({ staging, root, bytes, layers }: BuiltTree, { signal, sign }: JobContext): Promise<TreeSummary> {
+async function finishTree(
+  { staging, root, bytes, layers }: { staging: string; root: DirectoryNode; bytes: number; layers: readonly TreeLayer[] },
+  { signal, sign }: JobContext,
+): Promise<TreeSummary> {
   const directory = join(staging, 'root')
   checkLinks(root)
   const backend = checkArtifact(root, directory)

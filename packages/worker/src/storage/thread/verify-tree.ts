@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { chmod, lstat, mkdir, readdir, readlink, rename } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
-import { errorCode } from '@muster/host'
+import { errorCode, errorMessage } from '@muster/host'
 import { syncPath } from '../unpack/sync.ts'
 import { readManifest, type ManifestEntry } from '../unpack/tree-manifest.ts'
 import type { JobContext } from './jobs.ts'
@@ -26,7 +26,7 @@ export async function verifyTree({ directory }: { readonly directory: string }, 
     }
   } catch (error) {
     signal.throwIfAborted()
-    problems.push(`cannot read the manifest or the tree: ${error instanceof Error ? error.message : String(error)}`)
+    problems.push(`cannot read the manifest or the tree: ${errorMessage(error)}`)
   }
   return problems
 }

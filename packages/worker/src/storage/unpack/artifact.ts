@@ -2,6 +2,7 @@
 // regular, executable file inside the tree, or the worker's own Node.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { parseJson } from '@muster/host'
 import { defaultUnpackLimits } from '@muster/protocol'
 import { z } from 'zod'
 import { quote, refusal } from './refusal.ts'
@@ -36,12 +37,8 @@ export function checkArtifact(root: DirectoryNode, directory: string): BackendDe
 }
 
 function parse(text: string): BackendDescription {
-  let json: unknown
-  try {
-    json = JSON.parse(text)
-  } catch {
-    throw refusal('artifact', 'backend.json is not JSON')
-  }
+  const json = parseJson(text)
+  if (json === undefined) throw refusal('artifact', 'backend.json is not JSON')
   const parsed = BackendDescription.safeParse(json)
   if (!parsed.success) throw refusal('artifact', `backend.json is not valid: ${z.prettifyError(parsed.error).slice(0, 1000)}`)
   return parsed.data

@@ -19,7 +19,6 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import type { UnpackLimits } from '@muster/protocol'
-import type { SpaceGuard } from '../disk-space.ts'
 import { checkLinkTarget, parseEntryPath, parseWhiteout, type Whiteout } from './entry-path.ts'
 import { quote, refusal } from './refusal.ts'
 import type { TarHeader } from './tar-header.ts'
@@ -31,19 +30,13 @@ interface Location {
   readonly path: string
 }
 
-export interface MergedTreeOptions {
-  readonly directory: string
-  readonly limits: UnpackLimits
-  readonly space: SpaceGuard
-}
-
 export class MergedTree {
   readonly root: DirectoryNode = { kind: 'directory', parent: null, children: new Map(), layer: -1, mode: 0o755 }
   readonly #directory: string
   readonly #realDirectory: string
   readonly #limits: UnpackLimits
-  readonly #space: SpaceGuard
-  readonly #writer: FileWriter = createFileWriter()
+  readonly #spendSpace: (bytes: number) => void
+  readonly #writer = createFileWriter()
   /** Whiteouts of this layer. Each may walk a whole directory, so a repeated one is refused. */
   readonly #whiteouts = new Set<string>()
   #layer = -1
@@ -51,10 +44,10 @@ export class MergedTree {
   #bytes = 0
   #lastParent: string | null = null
 
-  constructor({ directory, limits, space }: MergedTreeOptions) {
+  constructor({ directory, limits, spendSpace }: { directory: string; limits: UnpackLimits; spendSpace: (bytes: number) => void }) {
     this.#directory = directory
     this.#limits = limits
-    this.#space = space
+    this.#spendSpace = spendSpace
     mkdirSync(directory, { mode: 0o755 })
     chmodSync(directory, 0o755)
     this.#realDirectory = realpathSync.native(directory)
@@ -94,7 +87,7 @@ export class MergedTree {
   }
 
   write(chunk: Buffer): void {
-    this.#space.spend(chunk.length)
+    this.#spendSpace(chunk.length)
     this.#writer.write(chunk)
   }
 
@@ -255,8 +248,7 @@ function existingDirectory(root: DirectoryNode, parts: readonly string[]): Direc
 function hardlinkTarget(entry: TarHeader, limits: UnpackLimits): readonly string[] {
   if (entry.linkPath.startsWith('/') || entry.linkPath.split('/').includes('..'))
     throw refusal('hardlink_escape', `${linkText(entry)}, which may leave the tree`)
-  const { parts } = parseEntryPath(entry.linkPath, limits)
-  return parts
+  return parseEntryPath(entry.linkPath, limits).parts
 }
 
 function linkText(entry: TarHeader): string {
@@ -270,33 +262,26 @@ interface NewFile {
   readonly onHash: (sha256: string) => void
 }
 
+const { O_CREAT, O_EXCL, O_NOFOLLOW, O_WRONLY } = constants
+
 /**
  * Writes one new file at a time and hashes it. Synchronous on purpose: in a thread of its own, queueing one small write
  * after the other costs more than the writes.
  */
-interface FileWriter {
-  open(file: NewFile): void
-  write(chunk: Buffer): void
-  /** Does nothing when no file is open, as after links and directories. */
-  close(): void
-  abandon(): void
-}
-
-const { O_CREAT, O_EXCL, O_NOFOLLOW, O_WRONLY } = constants
-
-function createFileWriter(): FileWriter {
+function createFileWriter() {
   let current: { readonly file: NewFile; readonly fd: number; readonly hash: Hash } | null = null
   return {
-    open: (file) => {
+    open: (file: NewFile): void => {
       const fd = openSync(file.path, O_CREAT | O_EXCL | O_NOFOLLOW | O_WRONLY, 0o600)
       current = { file, fd, hash: createHash('sha256') }
     },
-    write: (chunk) => {
+    write: (chunk: Buffer): void => {
       if (current === null) throw new Error('no file is open')
       current.hash.update(chunk)
       for (let at = 0; at < chunk.length;) at += writeSync(current.fd, chunk, at)
     },
-    close: () => {
+    /** Does nothing when no file is open, as after links and directories. */
+    close: (): void => {
       if (current === null) return
       const { file, fd, hash } = current
       fchmodSync(fd, file.mode)
@@ -306,7 +291,7 @@ function createFileWriter(): FileWriter {
       current = null
       file.onHash(hash.digest('hex'))
     },
-    abandon: () => {
+    abandon: (): void => {
       if (current !== null) closeSync(current.fd)
       current = null
     },
