@@ -9,14 +9,7 @@ import { plainText } from './output/text.ts'
 /** 1 failed or cancelled · 2 wrong usage or a bad setting · 3 still in progress. */
 export type ExitCode = 1 | 2 | 3
 
-interface CliErrorOptions {
-  code?: string
-  status?: number
-  refusal?: CliError['refusal']
-  exitCode?: ExitCode
-  hint?: string
-  cause?: unknown
-}
+type CliErrorOptions = Partial<Pick<CliError, 'code' | 'status' | 'refusal' | 'exitCode' | 'cause'>> & { hint?: string | null | undefined }
 
 export class CliError extends Error {
   /** The server's error code; null when the failure is local. */
@@ -41,19 +34,12 @@ export class CliError extends Error {
 
   /** The same error, prefixed with the object that it concerns. */
   about(subject: string): CliError {
-    return new CliError(`${subject}: ${this.message}`, {
-      exitCode: this.exitCode,
-      refusal: this.refusal,
-      cause: this,
-      ...(this.code === null ? {} : { code: this.code }),
-      ...(this.status === null ? {} : { status: this.status }),
-      ...(this.hint === null ? {} : { hint: this.hint }),
-    })
+    const { code, status, refusal, exitCode, hint } = this
+    return new CliError(`${subject}: ${this.message}`, { code, status, refusal, exitCode, hint, cause: this })
   }
 }
 
-export const usageError = (message: string, hint?: string): CliError =>
-  new CliError(message, hint === undefined ? { exitCode: 2 } : { exitCode: 2, hint })
+export const usageError = (message: string, hint?: string): CliError => new CliError(message, { exitCode: 2, hint })
 
 export function exitCodeOf(error: unknown): number {
   if (error instanceof CliError) return error.exitCode

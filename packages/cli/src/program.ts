@@ -1,7 +1,7 @@
 // The tree of commands. Their definitions are loaded at every start; the code of controller, worker, doctor and pack when
 // such a command runs.
 import type { Command } from 'commander'
-import { addSharedOptions, HelpfulCommand } from './commands/command.ts'
+import { addSharedOptions, clientCommand, HelpfulCommand } from './commands/command.ts'
 import { backends } from './commands/backends.ts'
 import { chat } from './commands/chat.ts'
 import { controller, join, natsConfig, up, worker } from './commands/serve.ts'
@@ -41,6 +41,9 @@ export function createProgram(shell: Shell): Command {
   program.commandsGroup('Run:')
   for (const define of [up, controller, worker, join, natsConfig]) define(program, shell)
   program.commandsGroup('Use:')
-  for (const define of [status, nodes, backends, models, chat, galleries, ops, pack, keys, loginLink, doctor]) define(program, shell)
+  for (const define of [status, nodes, backends, models, chat, galleries, ops, pack, keys, loginLink, doctor]) {
+    if (typeof define === 'function') define(program, shell)
+    else clientCommand(program, shell, define)
+  }
   return program
 }

@@ -1,10 +1,10 @@
 // One chat request and its answer: streamed to the terminal, or returned as one object.
 import type { IncomingMessage } from 'node:http'
 import { z } from 'zod'
+import { parseJson, errorMessage } from '@muster/host'
 import { createSseParser, inferenceRoutes, type ModelName, type ServerEvent } from '@muster/protocol'
 import { CliError } from '../cli-error.ts'
 import { readText } from '../client/api-client.ts'
-import { parseJson } from '../client/explain-failure.ts'
 import type { ClientCall } from '../commands/command.ts'
 import { plainText } from '../output/text.ts'
 import { createLoadingNotice, waitForModel } from './wait-for-model.ts'
@@ -138,7 +138,7 @@ async function* eventsOf(response: IncomingMessage): AsyncGenerator<ServerEvent,
     const parser = createSseParser('')
     for await (const chunk of response) yield* parser.push(String(chunk))
   } catch (error) {
-    throw cut(error instanceof Error ? error.message : String(error), error)
+    throw cut(errorMessage(error), error)
   } finally {
     response.destroy()
   }

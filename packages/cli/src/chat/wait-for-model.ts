@@ -10,7 +10,7 @@ import { plainText } from '../output/text.ts'
 
 export interface WaitDeps {
   readonly clock: Pick<Clock, 'sleep' | 'monotonic'>
-  readonly notice: LoadingNotice
+  readonly notice: ReturnType<typeof createLoadingNotice>
   readonly waitMs: number
   /** Ends the wait and the request. */
   readonly signal: AbortSignal
@@ -65,18 +65,8 @@ const tooLate = (error: unknown): CliError =>
     exitCode: 3,
     cause: error,
     hint: 'the load continues; --wait=30m waits longer, `muster models why NAME` shows its progress',
-    ...(error instanceof CliError && error.code !== null ? { code: error.code } : {}),
+    code: error instanceof CliError ? error.code : null,
   })
-
-/** One line that is redrawn on a terminal; otherwise a line per step of the load. */
-interface LoadingNotice {
-  show(loading: Loading): void
-  clear(): void
-  /** Polls and shows the progress until the signal aborts. */
-  watch(signal: AbortSignal): Promise<void>
-  /** True while the last known state is a load in progress. */
-  isLoading(): boolean
-}
 
 interface NoticeDeps {
   readonly api: Pick<ApiClient, 'call'>
@@ -90,7 +80,8 @@ interface NoticeDeps {
 const firstAfterMs = 700
 const everyMs = 1_000
 
-export function createLoadingNotice({ api, clock, print, terminal: { status }, model }: NoticeDeps): LoadingNotice {
+/** One line that is redrawn on a terminal; otherwise a line per step of the load. */
+export function createLoadingNotice({ api, clock, print, terminal: { status }, model }: NoticeDeps) {
   let loading: Loading | null = null
   let printed = ''
 
@@ -109,8 +100,10 @@ export function createLoadingNotice({ api, clock, print, terminal: { status }, m
   return {
     show,
     clear: () => status?.clear(),
+    /** True while the last known state is a load in progress. */
     isLoading: () => loading !== null,
-    watch: async (signal) => {
+    /** Polls and shows the progress until the signal aborts. */
+    watch: async (signal: AbortSignal): Promise<void> => {
       for (let pauseMs = firstAfterMs; ; pauseMs = everyMs) {
         await clock.sleep(pauseMs, signal).catch(() => undefined)
         if (signal.aborted) return

@@ -2,14 +2,14 @@
 import { type IncomingMessage, request as requestHttp } from 'node:http'
 import { request as requestHttps } from 'node:https'
 import type { Readable } from 'node:stream'
-import { type Clock, errorCode } from '@muster/host'
+import { type Clock, errorCode, parseJson } from '@muster/host'
 import { backoffMs, type ResponseOf, type Route, type RouteInput, routeUrl } from '@muster/protocol'
 import { CliError } from '../cli-error.ts'
 import { plainText } from '../output/text.ts'
-import { explainRefusal, explainUnreachable, parseJson } from './explain-failure.ts'
+import { explainRefusal, explainUnreachable } from './explain-failure.ts'
 import type { Target } from './target.ts'
 
-export type CallInput<T> = RouteInput<T> & {
+interface CallOptions {
   /** Makes the request safe to repeat: it is sent again when its connection breaks. */
   readonly idempotencyKey?: string
   readonly headers?: Readonly<Record<string, string>>
@@ -18,6 +18,7 @@ export type CallInput<T> = RouteInput<T> & {
   /** Replaces the default timeout. */
   readonly signal?: AbortSignal
 }
+export type CallInput<T> = RouteInput<T> & CallOptions
 
 export interface Content {
   readonly type: string
@@ -43,15 +44,7 @@ const timeoutMs = 30_000
 /** A request that creates an operation is answered after registries were queried for each platform. */
 const longTimeoutMs = 120_000
 
-interface SendInput {
-  readonly params?: unknown
-  readonly query?: unknown
-  readonly body?: unknown
-  readonly idempotencyKey?: string
-  readonly headers?: Readonly<Record<string, string>>
-  readonly content?: Content
-  readonly signal?: AbortSignal
-}
+type SendInput = CallOptions & { readonly params?: unknown; readonly query?: unknown; readonly body?: unknown }
 
 export interface OpenInput extends Pick<SendInput, 'params' | 'query' | 'body' | 'headers'> {
   readonly signal: AbortSignal

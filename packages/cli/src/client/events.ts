@@ -1,7 +1,7 @@
 // Follows GET /api/events: reconnects with `Last-Event-ID` and yields `connected` each time, because the caller must then
 // read the current state again.
 import type { IncomingMessage } from 'node:http'
-import type { Clock } from '@muster/host'
+import { type Clock, errorMessage } from '@muster/host'
 import { backoffMs, createSseParser, type ServerEvent, systemRoutes } from '@muster/protocol'
 import { CliError } from '../cli-error.ts'
 import type { ApiClient } from './api-client.ts'
@@ -41,7 +41,7 @@ export async function* followEvents({ api, clock, signal, silenceMs = 45_000 }: 
     } catch (error) {
       if (signal.aborted) return
       if (!wasConnected || isFinal(error)) throw error
-      yield { kind: 'lost', reason: error instanceof Error ? error.message : String(error) }
+      yield { kind: 'lost', reason: errorMessage(error) }
     }
     await clock.sleep(backoffMs(failures + 1, retry, 0), signal).catch(() => undefined)
     failures += 1

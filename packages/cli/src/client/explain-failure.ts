@@ -1,5 +1,5 @@
 // Pure: the error message of a failed request.
-import { errorCode } from '@muster/host'
+import { errorCode, parseJson } from '@muster/host'
 import { ApiError } from '@muster/protocol'
 import { CliError } from '../cli-error.ts'
 import { plainText } from '../output/text.ts'
@@ -51,12 +51,11 @@ export function explainRefusal(refusal: Refusal, target: Target): CliError {
         hint: 'check the address, or the proxy in front of it',
       },
     )
-  const hint = keyHint(refusal.status, target)
   return new CliError(plainText(reported.message), {
     code: plainText(reported.code),
     status: refusal.status,
     refusal: { answer, retryAfterMs: secondsIn(refusal.retryAfter) },
-    ...(hint === null ? {} : { hint }),
+    hint: keyHint(refusal.status, target),
   })
 }
 
@@ -81,14 +80,6 @@ function keyHint(status: number, target: Target): string | null {
   if (status === 401 || status === 403)
     return `the key came from ${target.keyFrom}: set MUSTER_ADMIN_KEY or MUSTER_ADMIN_KEY_FILE to use another one`
   return null
-}
-
-export function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text)
-  } catch {
-    return undefined
-  }
 }
 
 /** A host with several addresses fails with one error per address. */

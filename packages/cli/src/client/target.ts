@@ -2,7 +2,7 @@
 // of a machine can read arguments.
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { errorCode, Secret } from '@muster/host'
+import { errorCode, Secret, errorMessage } from '@muster/host'
 import { CliError, usageError } from '../cli-error.ts'
 
 export interface Target {
@@ -79,7 +79,7 @@ function readIfThere(file: string): string | null {
   } catch (error) {
     const code = errorCode(error)
     if (code === 'ENOENT' || code === 'ENOTDIR') return null
-    const reason = error instanceof Error ? error.message : String(error)
+    const reason = errorMessage(error)
     throw new CliError(`cannot read ${file}: ${reason}`, { cause: error, hint: 'run as its owner, or set MUSTER_URL and MUSTER_ADMIN_KEY' })
   }
 }

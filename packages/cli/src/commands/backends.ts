@@ -11,74 +11,79 @@ import { followMode, followOptions, followStarted } from '../operations/follow-s
 import { renderTable } from '../output/table.ts'
 import { formatAge, plainText } from '../output/text.ts'
 import type { Shell } from '../shell.ts'
-import { type ClientCall, clientCommand, collect, defineGroup } from './command.ts'
+import { addCommands, type ClientCommand, type ClientCall, collect, defineGroup } from './command.ts'
 
 export function backends(parent: Command, shell: Shell): void {
   const group = defineGroup(parent, { name: 'backends', summary: 'List, install, upgrade and remove the engines on the nodes' })
-  for (const define of [backendsLs, backendsGallery, backendsInstall, backendsUpgrade, backendsRm, backendsUpgrades]) define(group, shell)
+  addCommands(group, shell, [backendsLs, backendsGallery, backendsInstall, backendsUpgrade, backendsRm, backendsUpgrades])
 }
 
-const backendsLs = (parent: Command, shell: Shell): Command =>
-  clientCommand(parent, shell, {
-    name: 'ls',
-    summary: 'List the installed backends and their nodes',
-    details: 'Nodes that are away are shown with the backends that they last reported.',
-    run: async ({ api, print }) => {
-      const { raw, body } = await api.call(backendRoutes.list)
-      if (print.format === 'text' && body.backends.length === 0)
-        return print.remark(
-          'no backends are installed; `muster backends gallery` lists the available ones, `muster backends install NAME` installs one',
-        )
-      print.result(raw, () => renderTable(installedColumns, body.backends, print.width))
-      if (body.backends.some((backend) => backend.upgrade_available || backend.drift))
-        print.remark('`muster backends upgrades` shows the differences, `muster backends upgrade --all` upgrades')
-    },
-  })
+// The nodes of a command: `--node`, which may be repeated, or `--selector`; without either, all that fit.
+const nodeOption = new Option('--node <node>', 'only on this node, by id or unique name; may be repeated').argParser(collect)
+const selectorOption = new Option(
+  '--selector <labels>',
+  'only on nodes with these labels: KEY=VALUE,…; a repeated key means one of the values, KEY=* any value, KEY=! no such label, KEY=!VALUE another value',
+)
+const dryRunOption = new Option('--dry-run', 'show the plan for each node, and change nothing')
 
-const backendsGallery = (parent: Command, shell: Shell): Command =>
-  clientCommand(parent, shell, {
-    name: 'gallery',
-    summary: 'List the backends that galleries offer, and how many nodes each one fits',
-    details: '-o json includes the reason why a backend does not fit a node.',
-    run: async ({ api, print }) => {
-      const { raw, body } = await api.call(backendRoutes.gallery)
-      if (print.format === 'json' || body.backends.length > 0)
-        print.result(raw, () => renderTable(offeredColumns, body.backends, print.width))
-      else print.remark('no backends are offered; `muster galleries add NAME URL` adds a gallery')
-      for (const { gallery, message } of body.problems) print.remark(plainText(`cannot read gallery ${gallery}: ${message}`))
-    },
-  })
+const backendsLs: ClientCommand = {
+  name: 'ls',
+  summary: 'List the installed backends and their nodes',
+  details: 'Nodes that are away are shown with the backends that they last reported.',
+  run: async ({ api, print }) => {
+    const { raw, body } = await api.call(backendRoutes.list)
+    if (print.format === 'text' && body.backends.length === 0)
+      return print.remark(
+        'no backends are installed; `muster backends gallery` lists the available ones, `muster backends install NAME` installs one',
+      )
+    print.result(raw, () => renderTable(installedColumns, body.backends, print.width))
+    if (body.backends.some((backend) => backend.upgrade_available || backend.drift))
+      print.remark('`muster backends upgrades` shows the differences, `muster backends upgrade --all` upgrades')
+  },
+}
 
-const backendsInstall = (parent: Command, shell: Shell): Command =>
-  clientCommand(parent, shell, {
-    name: 'install',
-    summary: 'Install a backend on all nodes that it fits, or on selected ones',
-    details:
-      'Nodes that are away install it when they are back. A node that already has the backend keeps its build, unless --version or --digest names another one.',
-    arguments: [['[name]', 'the name in a gallery; or use --uri and --name']],
-    options: [
-      new Option('--uri <uri>', 'install this: an OCI image, an https archive, or file:/// on the nodes'),
-      new Option('--name <name>', 'the name to install --uri under'),
-      new Option('--alias <alias>', 'another name for what --uri installs'),
-      new Option('--digest <digest>', 'exactly this build (sha256:…)'),
-      new Option('--version <version>', 'exactly this version'),
-      nodeOption(),
-      selectorOption(),
-      dryRunOption(),
-      ...followOptions(),
-    ],
-    examples: [
-      'muster backends install llama',
-      'muster backends install llama --node gpu-1 --node gpu-2 --wait=30m',
-      'muster backends install --uri oci://registry.example.com/engine:1.4 --name engine --selector gpu.vendor=nvidia',
-    ],
-    run: async (call) => {
-      const mode = followMode(call)
-      const request = installRequest(call)
-      const body = { ...request, ...(await namedNodes(call.api, call.list('node'))) }
-      await followSubmission(call, mode, await call.api.call(backendRoutes.install, { body, idempotencyKey: newId() }))
-    },
-  })
+const backendsGallery: ClientCommand = {
+  name: 'gallery',
+  summary: 'List the backends that galleries offer, and how many nodes each one fits',
+  details: '-o json includes the reason why a backend does not fit a node.',
+  run: async ({ api, print }) => {
+    const { raw, body } = await api.call(backendRoutes.gallery)
+    if (print.format === 'json' || body.backends.length > 0)
+      print.result(raw, () => renderTable(offeredColumns, body.backends, print.width))
+    else print.remark('no backends are offered; `muster galleries add NAME URL` adds a gallery')
+    for (const { gallery, message } of body.problems) print.remark(plainText(`cannot read gallery ${gallery}: ${message}`))
+  },
+}
+
+const backendsInstall: ClientCommand = {
+  name: 'install',
+  summary: 'Install a backend on all nodes that it fits, or on selected ones',
+  details:
+    'Nodes that are away install it when they are back. A node that already has the backend keeps its build, unless --version or --digest names another one.',
+  arguments: [['[name]', 'the name in a gallery; or use --uri and --name']],
+  options: [
+    new Option('--uri <uri>', 'install this: an OCI image, an https archive, or file:/// on the nodes'),
+    new Option('--name <name>', 'the name to install --uri under'),
+    new Option('--alias <alias>', 'another name for what --uri installs'),
+    new Option('--digest <digest>', 'exactly this build (sha256:…)'),
+    new Option('--version <version>', 'exactly this version'),
+    nodeOption,
+    selectorOption,
+    dryRunOption,
+    ...followOptions(),
+  ],
+  examples: [
+    'muster backends install llama',
+    'muster backends install llama --node gpu-1 --node gpu-2 --wait=30m',
+    'muster backends install --uri oci://registry.example.com/engine:1.4 --name engine --selector gpu.vendor=nvidia',
+  ],
+  run: async (call) => {
+    const mode = followMode(call)
+    const request = installRequest(call)
+    const body = { ...request, ...(await namedNodes(call.api, call.list('node'))) }
+    await followSubmission(call, mode, await call.api.call(backendRoutes.install, { body, idempotencyKey: newId() }))
+  },
+}
 
 function installRequest({ words: [backend], option, list, flag }: ClientCall): InstallRequest {
   const uri = option('uri')
@@ -104,37 +109,36 @@ function installRequest({ words: [backend], option, list, flag }: ClientCall): I
   throw usageError(`${issue?.path[0] === 'backend' ? 'name' : `--${String(issue?.path[0] ?? 'uri')}`}: ${issue?.message ?? 'not valid'}`)
 }
 
-const backendsUpgrade = (parent: Command, shell: Shell): Command =>
-  clientCommand(parent, shell, {
-    name: 'upgrade',
-    summary: 'Upgrade backends where they are installed',
-    details:
-      'rolling: the new build is installed and checked beside the old one before it takes over, one ring of nodes after the other; if a ring fails, all nodes return to the old build. recreate: stop and replace on all nodes at once.',
-    arguments: [['[name...]', 'the backends; or use --all']],
-    options: [
-      new Option('--all', 'every backend that has a newer build, or differs between nodes'),
-      new Option('--strategy <strategy>', 'how to replace running replicas (default: rolling)').choices(Strategy.options),
-      ...rolloutOptions(),
-      nodeOption(),
-      dryRunOption(),
-      ...followOptions(),
-    ],
-    examples: [
-      'muster backends upgrade llama',
-      'muster backends upgrade --all --wait=1h',
-      'muster backends upgrade llama --canary 2 --max-parallel 4 --min-healthy-time 1m',
-      'muster backends upgrade llama --strategy recreate --node gpu-1',
-    ],
-    run: async (call) => {
-      const mode = followMode(call)
-      const options = upgradeOptions(call)
-      const nodes = await namedNodes(call.api, call.list('node'))
-      const answer = await startUpgrades(call, { ...options, ...nodes })
-      if ('body' in answer) return followSubmission(call, mode, answer)
-      if (answer.ids.length > 0) return followStarted(call, mode, answer)
-      call.print.result(answer.raw, () => 'nothing to upgrade')
-    },
-  })
+const backendsUpgrade: ClientCommand = {
+  name: 'upgrade',
+  summary: 'Upgrade backends where they are installed',
+  details:
+    'rolling: the new build is installed and checked beside the old one before it takes over, one ring of nodes after the other; if a ring fails, all nodes return to the old build. recreate: stop and replace on all nodes at once.',
+  arguments: [['[name...]', 'the backends; or use --all']],
+  options: [
+    new Option('--all', 'every backend that has a newer build, or differs between nodes'),
+    new Option('--strategy <strategy>', 'how to replace running replicas (default: rolling)').choices(Strategy.options),
+    ...rolloutOptions(),
+    nodeOption,
+    dryRunOption,
+    ...followOptions(),
+  ],
+  examples: [
+    'muster backends upgrade llama',
+    'muster backends upgrade --all --wait=1h',
+    'muster backends upgrade llama --canary 2 --max-parallel 4 --min-healthy-time 1m',
+    'muster backends upgrade llama --strategy recreate --node gpu-1',
+  ],
+  run: async (call) => {
+    const mode = followMode(call)
+    const options = upgradeOptions(call)
+    const nodes = await namedNodes(call.api, call.list('node'))
+    const answer = await startUpgrades(call, { ...options, ...nodes })
+    if ('body' in answer) return followSubmission(call, mode, answer)
+    if (answer.ids.length > 0) return followStarted(call, mode, answer)
+    call.print.result(answer.raw, () => 'nothing to upgrade')
+  },
+}
 
 function upgradeOptions(call: ClientCall): UpgradeOptions {
   const { words, option, flag } = call
@@ -146,62 +150,47 @@ function upgradeOptions(call: ClientCall): UpgradeOptions {
   return { names: isAll ? null : words.map(parseBackendName), strategy, rollout: rolloutOf(call, strategy), isDry }
 }
 
-const backendsRm = (parent: Command, shell: Shell): Command =>
-  clientCommand(parent, shell, {
-    name: 'rm',
-    summary: 'Delete a backend from all nodes that have it, or from selected ones',
-    details: 'Nodes that are away delete it when they are back. A backend that serves a model is kept, unless --force is given.',
-    arguments: [['<name>', 'the backend']],
-    options: [
-      nodeOption(),
-      new Option('--force', 'also delete it where it serves a model, which is drained first'),
-      dryRunOption(),
-      ...followOptions(),
-    ],
-    examples: ['muster backends rm llama', 'muster backends rm llama --node gpu-1'],
-    run: async (call) => {
-      const { api, words, list, flag } = call
-      const mode = followMode(call)
-      const name = parseBackendName(words[0])
-      const { nodes } = await namedNodes(api, list('node'))
-      const query = { node: nodes, force: flag('force'), dry_run: flag('dryRun') }
-      await followSubmission(call, mode, await api.call(backendRoutes.remove, { params: { name }, query, idempotencyKey: newId() }))
-    },
-  })
+const backendsRm: ClientCommand = {
+  name: 'rm',
+  summary: 'Delete a backend from all nodes that have it, or from selected ones',
+  details: 'Nodes that are away delete it when they are back. A backend that serves a model is kept, unless --force is given.',
+  arguments: [['<name>', 'the backend']],
+  options: [
+    nodeOption,
+    new Option('--force', 'also delete it where it serves a model, which is drained first'),
+    dryRunOption,
+    ...followOptions(),
+  ],
+  examples: ['muster backends rm llama', 'muster backends rm llama --node gpu-1'],
+  run: async (call) => {
+    const { api, words, list, flag } = call
+    const mode = followMode(call)
+    const name = parseBackendName(words[0])
+    const { nodes } = await namedNodes(api, list('node'))
+    const query = { node: nodes, force: flag('force'), dry_run: flag('dryRun') }
+    await followSubmission(call, mode, await api.call(backendRoutes.remove, { params: { name }, query, idempotencyKey: newId() }))
+  },
+}
 
-const backendsUpgrades = (parent: Command, shell: Shell): Command =>
-  clientCommand(parent, shell, {
-    name: 'upgrades',
-    summary: 'List backends that have a newer build, or differ between nodes',
-    options: [new Option('--check', 'query galleries and registries now, instead of showing the last result')],
-    examples: ['muster backends upgrades --check'],
-    run: async ({ api, print, flag }) => {
-      const { raw, body } = flag('check')
-        ? await api.call(backendRoutes.check, { body: {}, idempotencyKey: newId() })
-        : await api.call(backendRoutes.upgrades)
-      const rows = Object.entries(body.upgrades)
-        .map(([name, upgrade]) => ({ name, ...upgrade }))
-        .toSorted((a, b) => (a.name < b.name ? -1 : 1))
-      const checked = body.checked_at === null ? null : `${formatAge(body.checked_at, shell.clock.now())} ago`
-      if (print.format === 'json' || rows.length > 0) print.result(raw, () => renderTable(upgradeColumns, rows, print.width))
-      else if (checked !== null) print.remark(`nothing to upgrade; galleries and registries were checked ${checked}`)
-      if (checked === null)
-        print.remark('galleries and registries were not checked yet; `muster backends upgrades --check` checks them now')
-      for (const { backend, message } of body.problems) print.remark(plainText(`cannot check ${backend ?? 'a gallery'}: ${message}`))
-    },
-  })
-
-// The nodes of a command: `--node`, which may be repeated, or `--selector`; without either, all that fit.
-
-const nodeOption = (): Option => new Option('--node <node>', 'only on this node, by id or unique name; may be repeated').argParser(collect)
-
-const selectorOption = (): Option =>
-  new Option(
-    '--selector <labels>',
-    'only on nodes with these labels: KEY=VALUE,…; a repeated key means one of the values, KEY=* any value, KEY=! no such label, KEY=!VALUE another value',
-  )
-
-const dryRunOption = (): Option => new Option('--dry-run', 'show the plan for each node, and change nothing')
+const backendsUpgrades: ClientCommand = {
+  name: 'upgrades',
+  summary: 'List backends that have a newer build, or differ between nodes',
+  options: [new Option('--check', 'query galleries and registries now, instead of showing the last result')],
+  examples: ['muster backends upgrades --check'],
+  run: async ({ shell, api, print, flag }) => {
+    const { raw, body } = flag('check')
+      ? await api.call(backendRoutes.check, { body: {}, idempotencyKey: newId() })
+      : await api.call(backendRoutes.upgrades)
+    const rows = Object.entries(body.upgrades)
+      .map(([name, upgrade]) => ({ name, ...upgrade }))
+      .toSorted((a, b) => (a.name < b.name ? -1 : 1))
+    const checked = body.checked_at === null ? null : `${formatAge(body.checked_at, shell.clock.now())} ago`
+    if (print.format === 'json' || rows.length > 0) print.result(raw, () => renderTable(upgradeColumns, rows, print.width))
+    else if (checked !== null) print.remark(`nothing to upgrade; galleries and registries were checked ${checked}`)
+    if (checked === null) print.remark('galleries and registries were not checked yet; `muster backends upgrades --check` checks them now')
+    for (const { backend, message } of body.problems) print.remark(plainText(`cannot check ${backend ?? 'a gallery'}: ${message}`))
+  },
+}
 
 async function namedNodes(api: ApiClient, names: readonly string[]): Promise<{ nodes?: NodeId[] }> {
   if (names.length === 0) return {}

@@ -1,49 +1,48 @@
 // `muster chat`: one prompt, or a conversation on a terminal.
-import { type Command, Option } from 'commander'
-import { parseDuration } from '@muster/host'
+import { Option } from 'commander'
+import { parseDuration, errorMessage } from '@muster/host'
 import type { ModelName } from '@muster/protocol'
 import { parseModelName } from '../arguments.ts'
 import { type ChatMessage, type ChatSettings, requestAnswer, streamAnswer } from '../chat/answer.ts'
 import { CliError, reportError, usageError } from '../cli-error.ts'
-import { type Shell, untilInterrupted } from '../shell.ts'
-import { type ClientCall, clientCommand } from './command.ts'
+import { untilInterrupted } from '../shell.ts'
+import { type ClientCommand, type ClientCall } from './command.ts'
 
 const defaultWaitMs = 600_000
 
-export const chat = (parent: Command, shell: Shell): Command =>
-  clientCommand(parent, shell, {
-    name: 'chat',
-    summary: 'Ask a model, once or in a conversation',
-    details:
-      'Without a prompt argument, the prompt is read from standard input; on a terminal a conversation begins. A model that is not loaded is loaded first. Exits with 1 when the answer is incomplete, and with 3 when the model is still loading.',
-    arguments: [
-      ['<model>', 'its name, as `muster models ls` shows it'],
-      ['[prompt]', 'the question'],
-    ],
-    options: chatOptions(),
-    examples: [
-      'muster chat tiny "Once upon a time"',
-      'muster chat tiny',
-      'git diff | muster chat tiny --system "Summarize this change." --stats',
-    ],
-    run: async (call) => {
-      const settings = chatSettings(call, parseModelName(call.words[0]))
-      if (call.words[1] === undefined && shell.input.isTerminal && call.print.format === 'text') return converse(call, settings)
-      const content = await readPrompt(call)
-      using interrupted = untilInterrupted()
-      const { signal } = interrupted
-      const request = { settings, messages: [{ role: 'user', content } as const], signal }
-      if (call.print.format === 'text') {
-        const { isWhole } = await streamAnswer(call, request)
-        if (!isWhole) throw new CliError('stopped: the answer is incomplete')
-        return
-      }
-      const answer = await requestAnswer(call, request).catch((error: unknown) => {
-        throw signal.aborted ? new CliError('stopped: there is no answer') : error
-      })
-      call.print.result(answer, () => '')
-    },
-  })
+export const chat: ClientCommand = {
+  name: 'chat',
+  summary: 'Ask a model, once or in a conversation',
+  details:
+    'Without a prompt argument, the prompt is read from standard input; on a terminal a conversation begins. A model that is not loaded is loaded first. Exits with 1 when the answer is incomplete, and with 3 when the model is still loading.',
+  arguments: [
+    ['<model>', 'its name, as `muster models ls` shows it'],
+    ['[prompt]', 'the question'],
+  ],
+  options: chatOptions(),
+  examples: [
+    'muster chat tiny "Once upon a time"',
+    'muster chat tiny',
+    'git diff | muster chat tiny --system "Summarize this change." --stats',
+  ],
+  run: async (call) => {
+    const settings = chatSettings(call, parseModelName(call.words[0]))
+    if (call.words[1] === undefined && call.shell.input.isTerminal && call.print.format === 'text') return converse(call, settings)
+    const content = await readPrompt(call)
+    using interrupted = untilInterrupted()
+    const { signal } = interrupted
+    const request = { settings, messages: [{ role: 'user', content } as const], signal }
+    if (call.print.format === 'text') {
+      const { isWhole } = await streamAnswer(call, request)
+      if (!isWhole) throw new CliError('stopped: the answer is incomplete')
+      return
+    }
+    const answer = await requestAnswer(call, request).catch((error: unknown) => {
+      throw signal.aborted ? new CliError('stopped: there is no answer') : error
+    })
+    call.print.result(answer, () => '')
+  },
+}
 
 async function readPrompt({ words, shell }: ClientCall): Promise<string> {
   const content = words[1] ?? (shell.input.isTerminal ? '' : await shell.input.readAll())
@@ -120,6 +119,6 @@ function parseWait(text: string | undefined): number {
     // 0 means the default, as for every setting.
     return parseDuration(text) || defaultWaitMs
   } catch (error) {
-    throw usageError(`--wait: ${error instanceof Error ? error.message : String(error)}`)
+    throw usageError(`--wait: ${errorMessage(error)}`)
   }
 }

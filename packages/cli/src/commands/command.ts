@@ -89,36 +89,43 @@ export function givenOptions(command: Command): OptionValues {
   return { ...outer, ...Object.fromEntries(own) }
 }
 
-export interface ClientCall {
+/** Reads options by their type; one of another type counts as not given. */
+export function optionReader(options: OptionValues) {
+  return {
+    option: (name: string): string | undefined => (typeof options[name] === 'string' ? options[name] : undefined),
+    flag: (name: string): boolean => options[name] === true,
+    /** `--no-<name>` was given. */
+    isOff: (name: string): boolean => options[name] === false,
+    /** The values of a repeatable option. */
+    list: (name: string): readonly string[] => (Array.isArray(options[name]) ? options[name].map(String) : []),
+  }
+}
+
+export interface ClientCall extends ReturnType<typeof optionReader> {
   readonly shell: Shell
   readonly api: ApiClient
   readonly print: Printer
   /** The arguments, in their order. */
   readonly words: readonly string[]
-  option(name: string): string | undefined
-  flag(name: string): boolean
-  /** `--no-<name>` was given. */
-  isOff(name: string): boolean
-  /** The values of a repeatable option. */
-  list(name: string): readonly string[]
 }
 
-interface ClientCommandDefinition extends CommandDefinition {
-  run(call: ClientCall): Promise<void>
+export interface ClientCommand extends CommandDefinition {
+  readonly run: (call: ClientCall) => Promise<void>
 }
 
-export function clientCommand(parent: Command, shell: Shell, definition: ClientCommandDefinition): Command {
+export function addCommands(group: Command, shell: Shell, commands: readonly ClientCommand[]): void {
+  for (const command of commands) clientCommand(group, shell, command)
+}
+
+export function clientCommand(parent: Command, shell: Shell, definition: ClientCommand): Command {
   const command = defineCommand(parent, { ...definition, options: [...(definition.options ?? []), ...clientOptions()] })
   // Accepted everywhere, but client commands use no setting of the file.
   command.addOption(configOption().hideHelp())
   return command.action(async () => {
     const options = givenOptions(command)
-    const text = (name: string): string | undefined => {
-      const value = options[name]
-      return typeof value === 'string' ? value : undefined
-    }
+    const read = optionReader(options)
     const dataDir = dataDirOf(options['dataDir'], shell.env)
-    const target = resolveTarget({ url: text('url'), dataDir, env: shell.env })
+    const target = resolveTarget({ url: read.option('url'), dataDir, env: shell.env })
     if (target.isKeyWithheld)
       throw usageError(
         `${target.url.origin} (${target.urlFrom}) is not the controller of ${dataDir}, so the key in ${target.keyFrom} is not sent there`,
@@ -127,15 +134,9 @@ export function clientCommand(parent: Command, shell: Shell, definition: ClientC
     await definition.run({
       shell,
       api: createApiClient({ target, userAgent: `muster/${shell.version}`, clock: shell.clock }),
-      print: createPrinter(shell.terminal, text('output') === 'json' ? 'json' : 'text'),
+      print: createPrinter(shell.terminal, read.option('output') === 'json' ? 'json' : 'text'),
       words: command.args,
-      option: text,
-      flag: (name) => options[name] === true,
-      isOff: (name) => options[name] === false,
-      list: (name) => {
-        const value = options[name]
-        return Array.isArray(value) ? value.map(String) : []
-      },
+      ...read,
     })
   })
 }

@@ -6,11 +6,11 @@ import { usageError } from '../cli-error.ts'
 import { type Column, renderFields, renderTable } from '../output/table.ts'
 import { formatAge, plainText } from '../output/text.ts'
 import type { Shell } from '../shell.ts'
-import { clientCommand, defineGroup } from './command.ts'
+import { addCommands, type ClientCommand, defineGroup } from './command.ts'
 
 export function keys(parent: Command, shell: Shell): void {
   const group = defineGroup(parent, { name: 'keys', summary: 'List, create and revoke API keys' })
-  for (const define of [keysLs, keysCreate, keysRm]) define(group, shell)
+  addCommands(group, shell, [keysLs, keysCreate, keysRm])
 }
 
 const keyColumns = (now: number): Column<KeyView>[] => [
@@ -21,67 +21,63 @@ const keyColumns = (now: number): Column<KeyView>[] => [
   { heading: 'LAST USED', cell: (key) => formatAge(key.last_used_at, now), align: 'right' },
 ]
 
-const keysLs = (parent: Command, shell: Shell): Command =>
-  clientCommand(parent, shell, {
-    name: 'ls',
-    summary: 'List the keys, without their secrets',
-    run: async ({ api, print }) => {
-      const { raw, body } = await api.call(keyRoutes.list)
-      if (print.format === 'text' && body.keys.length === 0)
-        return print.remark('no keys yet; `muster keys create --name NAME --scope inference` creates one')
-      print.result(raw, () => renderTable(keyColumns(shell.clock.now()), body.keys, print.width))
-    },
-  })
+const keysLs: ClientCommand = {
+  name: 'ls',
+  summary: 'List the keys, without their secrets',
+  run: async ({ shell, api, print }) => {
+    const { raw, body } = await api.call(keyRoutes.list)
+    if (print.format === 'text' && body.keys.length === 0)
+      return print.remark('no keys yet; `muster keys create --name NAME --scope inference` creates one')
+    print.result(raw, () => renderTable(keyColumns(shell.clock.now()), body.keys, print.width))
+  },
+}
 
-const keysCreate = (parent: Command, shell: Shell): Command =>
-  clientCommand(parent, shell, {
-    name: 'create',
-    summary: 'Create a key; it is shown once',
-    options: [
-      new Option('--name <name>', 'what the key is for').makeOptionMandatory(),
-      new Option('--scope <scope>', 'inference: use models · read: look at everything · admin: change everything')
-        .choices(Scope.options)
-        .makeOptionMandatory(),
-    ],
-    examples: ['muster keys create --name ci --scope inference', 'KEY=$(muster keys create --name ci --scope read -o json | jq -r .key)'],
-    run: async ({ api, print, option }) => {
-      const request = keyRoutes.create.body?.safeParse({ name: option('name'), scope: option('scope') })
-      if (request?.success !== true) throw usageError('--name must be 1 to 255 characters')
-      const { raw, body } = await api.call(keyRoutes.create, { body: request.data })
-      print.result(raw, () =>
-        renderFields([
-          ['Name', body.name],
-          ['Id', body.id],
-          ['Scope', body.scope],
-          ['Key', body.key],
-        ]),
-      )
-      print.remark('store the key now: it is not shown again')
-    },
-  })
+const keysCreate: ClientCommand = {
+  name: 'create',
+  summary: 'Create a key; it is shown once',
+  options: [
+    new Option('--name <name>', 'what the key is for').makeOptionMandatory(),
+    new Option('--scope <scope>', 'inference: use models · read: look at everything · admin: change everything')
+      .choices(Scope.options)
+      .makeOptionMandatory(),
+  ],
+  examples: ['muster keys create --name ci --scope inference', 'KEY=$(muster keys create --name ci --scope read -o json | jq -r .key)'],
+  run: async ({ api, print, option }) => {
+    const request = keyRoutes.create.body?.safeParse({ name: option('name'), scope: option('scope') })
+    if (request?.success !== true) throw usageError('--name must be 1 to 255 characters')
+    const { raw, body } = await api.call(keyRoutes.create, { body: request.data })
+    print.result(raw, () =>
+      renderFields([
+        ['Name', body.name],
+        ['Id', body.id],
+        ['Scope', body.scope],
+        ['Key', body.key],
+      ]),
+    )
+    print.remark('store the key now: it is not shown again')
+  },
+}
 
-const keysRm = (parent: Command, shell: Shell): Command =>
-  clientCommand(parent, shell, {
-    name: 'rm',
-    summary: 'Revoke a key',
-    arguments: [['<key>', 'its id, or its name if only one key has it']],
-    examples: ['muster keys rm ci'],
-    run: async ({ api, print, words: [wanted] }) => {
-      const { body } = await api.call(keyRoutes.list)
-      const key = findByName('key', body.keys, wanted ?? '')
-      const { raw } = await api.call(keyRoutes.remove, { params: { id: key.id } })
-      print.result(raw, () => `${plainText(key.name)} (${key.id}) is revoked`)
-    },
-  })
+const keysRm: ClientCommand = {
+  name: 'rm',
+  summary: 'Revoke a key',
+  arguments: [['<key>', 'its id, or its name if only one key has it']],
+  examples: ['muster keys rm ci'],
+  run: async ({ api, print, words: [wanted] }) => {
+    const { body } = await api.call(keyRoutes.list)
+    const key = findByName('key', body.keys, wanted ?? '')
+    const { raw } = await api.call(keyRoutes.remove, { params: { id: key.id } })
+    print.result(raw, () => `${plainText(key.name)} (${key.id}) is revoked`)
+  },
+}
 
-export const loginLink = (parent: Command, shell: Shell): Command =>
-  clientCommand(parent, shell, {
-    name: 'login-link',
-    summary: 'Create a link that logs a browser in to the UI once',
-    examples: ['xdg-open "$(muster login-link)"'],
-    run: async ({ api, print }) => {
-      const { raw, body } = await api.call(loginRoutes.createLink)
-      print.result(raw, () => plainText(body.url))
-      print.remark(`it works once, until ${plainText(body.expires_at)}`)
-    },
-  })
+export const loginLink: ClientCommand = {
+  name: 'login-link',
+  summary: 'Create a link that logs a browser in to the UI once',
+  examples: ['xdg-open "$(muster login-link)"'],
+  run: async ({ api, print }) => {
+    const { raw, body } = await api.call(loginRoutes.createLink)
+    print.result(raw, () => plainText(body.url))
+    print.remark(`it works once, until ${plainText(body.expires_at)}`)
+  },
+}

@@ -2,7 +2,7 @@
 import { type Command, Option } from 'commander'
 import { basename } from 'node:path'
 import { newId } from '@muster/host'
-import { formatBytes, ModelFileName, modelRoutes } from '@muster/protocol'
+import { formatBytes, ModelFileName, type ModelName, modelRoutes, type OperationId } from '@muster/protocol'
 import { modelArgument, parseModelName } from '../arguments.ts'
 import { CliError, usageError } from '../cli-error.ts'
 import { applyModels, parseDocuments, readSource } from '../models/apply-models.ts'
@@ -24,177 +24,159 @@ import { renderFields, renderTable } from '../output/table.ts'
 import { asObject } from '../output/terminal.ts'
 import { plainText } from '../output/text.ts'
 import { type Shell, untilInterrupted } from '../shell.ts'
-import { clientCommand, defineGroup } from './command.ts'
+import { addCommands, type ClientCall, type ClientCommand, defineGroup } from './command.ts'
 
 export function models(parent: Command, shell: Shell): void {
   const group = defineGroup(parent, { name: 'models', summary: 'Configure models, load and unload them, and see where they run' })
   const reading = [modelsLs, modelsShow, modelsWhy, modelsLogs, modelsGallery]
   const changing = [modelsInstall, modelsApply, modelsRm, modelsLoad, modelsUnload, modelsScale, modelsUpload]
-  for (const define of [...reading, ...changing]) define(group, shell)
+  addCommands(group, shell, [...reading, ...changing])
 }
 
-const modelsLs = (parent: Command, shell: Shell): Command =>
-  clientCommand(parent, shell, {
-    name: 'ls',
-    summary: 'List the models, and how many of their replicas are ready',
-    run: async ({ api, print }) => {
-      const { raw, body } = await api.call(modelRoutes.list)
-      if (print.format === 'text' && body.models.length === 0)
-        return print.remark('no models yet; `muster models gallery` lists the available ones, `muster models apply -f FILE` adds your own')
-      print.result(raw, () => renderTable(modelColumns(shell.clock), body.models, print.width))
-      if (body.models.some((model) => model.failure !== null))
-        print.remark('`muster models why NAME` shows where a model can run, and why not elsewhere')
-    },
-  })
+const modelsLs: ClientCommand = {
+  name: 'ls',
+  summary: 'List the models, and how many of their replicas are ready',
+  run: async ({ shell, api, print }) => {
+    const { raw, body } = await api.call(modelRoutes.list)
+    if (print.format === 'text' && body.models.length === 0)
+      return print.remark('no models yet; `muster models gallery` lists the available ones, `muster models apply -f FILE` adds your own')
+    print.result(raw, () => renderTable(modelColumns(shell.clock), body.models, print.width))
+    if (body.models.some((model) => model.failure !== null))
+      print.remark('`muster models why NAME` shows where a model can run, and why not elsewhere')
+  },
+}
 
-const modelsShow = (parent: Command, shell: Shell): Command =>
-  clientCommand(parent, shell, {
-    name: 'show',
-    summary: 'Show the details of a model, and its replicas',
-    arguments: [modelArgument],
-    examples: ['muster models show tiny', 'muster models show tiny -o json'],
-    run: async ({ api, print, words }) => {
-      const params = { name: parseModelName(words[0]) }
-      const model = await api.call(modelRoutes.get, { params })
-      const replicas = await api.call(modelRoutes.replicas, { params })
-      print.result({ ...asObject(model.raw), ...asObject(replicas.raw) }, () =>
-        renderModel({ model: model.body, replicas: replicas.body.replicas }, { now: shell.clock.now(), width: print.width }),
+const modelsShow: ClientCommand = {
+  name: 'show',
+  summary: 'Show the details of a model, and its replicas',
+  arguments: [modelArgument],
+  examples: ['muster models show tiny', 'muster models show tiny -o json'],
+  run: async ({ shell, api, print, words }) => {
+    const params = { name: parseModelName(words[0]) }
+    const model = await api.call(modelRoutes.get, { params })
+    const replicas = await api.call(modelRoutes.replicas, { params })
+    print.result({ ...asObject(model.raw), ...asObject(replicas.raw) }, () =>
+      renderModel({ model: model.body, replicas: replicas.body.replicas }, { now: shell.clock.now(), width: print.width }),
+    )
+  },
+}
+
+const modelsWhy: ClientCommand = {
+  name: 'why',
+  summary: 'Show where a model can run and why not elsewhere, the progress of its load, and its failure',
+  details:
+    'Nodes that fit have a score: the highest one is chosen. All others show the reason that excludes them. When no node fits, replicas of other models may be evicted.',
+  arguments: [modelArgument],
+  examples: ['muster models why tiny'],
+  run: async ({ shell, api, print, words }) => {
+    const params = { name: parseModelName(words[0]) }
+    const status = await api.call(modelRoutes.loadStatus, { params })
+    const placement = await api.call(modelRoutes.placement, { params })
+    const nodes = placement.body.nodes.toSorted((a, b) => Number(b.eligible) - Number(a.eligible) || b.score - a.score)
+    print.result({ load_status: status.raw, placement: placement.raw }, () => {
+      const fields = renderFields([
+        ['Model', params.name],
+        ['State', loadingText(status.body)],
+        ['Failure', failureText(status.body.failure, shell.clock.now())],
+      ])
+      if (nodes.length === 0) return `${fields}\n\nThere are no nodes.`
+      const table = renderTable(placementColumns, nodes, print.width)
+      return [fields, table, ...evictionText(placement.body.eviction ?? null)].join('\n\n')
+    })
+  },
+}
+
+const modelsGallery: ClientCommand = {
+  name: 'gallery',
+  summary: 'List the models that the galleries offer',
+  run: async ({ api, print }) => {
+    const { raw, body } = await api.call(modelRoutes.gallery)
+    if (print.format === 'json' || body.models.length > 0)
+      print.result(raw, () => renderTable(offeredModelColumns, body.models, print.width))
+    else print.remark('no models are offered; `muster galleries add NAME URL --kind model` adds a gallery')
+    for (const { gallery, message } of body.problems) print.remark(plainText(`cannot read gallery ${gallery}: ${message}`))
+  },
+}
+
+type Submit = (call: ClientCall, model: ModelName) => Promise<{ raw: unknown; body: { operation_id: OperationId } }>
+
+/** Submits an operation on the model of the first argument, and follows it. */
+function startOperation(submit: Submit): ClientCommand['run'] {
+  return async (call) => {
+    const mode = followMode(call)
+    const { raw, body } = await submit(call, parseModelName(call.words[0]))
+    await followStarted(call, mode, { raw, ids: [body.operation_id] })
+  }
+}
+
+const modelsInstall: ClientCommand = {
+  name: 'install',
+  summary: 'Install a model of a gallery: its configuration and its files',
+  arguments: [['<name>', 'as `muster models gallery` shows it']],
+  options: followOptions(),
+  examples: ['muster models install tiny'],
+  run: startOperation(({ api }, model) => api.call(modelRoutes.install, { body: { model }, idempotencyKey: newId() })),
+}
+
+const modelsLoad: ClientCommand = {
+  name: 'load',
+  summary: 'Load a model: at least one replica, or its minimum',
+  details: 'Installs its backend where it is missing, fetches its files and starts it. A failed load is retried at once.',
+  arguments: [modelArgument],
+  options: followOptions(),
+  examples: ['muster models load tiny', 'muster models load tiny --wait=30m'],
+  run: startOperation(({ api }, name) => api.call(modelRoutes.load, { params: { name }, body: {}, idempotencyKey: newId() })),
+}
+
+const modelsUnload: ClientCommand = {
+  name: 'unload',
+  summary: 'Stop all replicas of a model once their requests are answered',
+  details: 'The model stays unloaded, despite its minimum and across restarts, until the next load, request or change of its scheduling.',
+  arguments: [modelArgument],
+  options: followOptions(),
+  examples: ['muster models unload tiny'],
+  run: startOperation(({ api }, name) => api.call(modelRoutes.unload, { params: { name }, body: {}, idempotencyKey: newId() })),
+}
+
+const modelsRm: ClientCommand = {
+  name: 'rm',
+  summary: 'Delete a model: its configuration at once, then its replicas and files on all nodes',
+  details: 'Nodes that are away delete its files when they are back. Its backend stays.',
+  arguments: [modelArgument],
+  options: followOptions(),
+  examples: ['muster models rm tiny'],
+  run: startOperation(({ api }, name) => api.call(modelRoutes.remove, { params: { name }, idempotencyKey: newId() })),
+}
+
+const modelsUpload: ClientCommand = {
+  name: 'upload',
+  summary: 'Send a file of a model to the nodes',
+  details: 'For files that no node can download. Add the printed Uri under `files` of the model.',
+  arguments: [modelArgument, ['<file>', 'on this machine']],
+  options: [new Option('--as <filename>', 'its name in the folder of the model (default: the name of the local file)')],
+  examples: ['muster models upload tiny ./tiny.gguf'],
+  run: async ({ shell, api, print, option, words: [model, file = ''] }) => {
+    const params = { name: parseModelName(model), filename: parseFileName(option('as') ?? basename(file)) }
+    using interrupted = untilInterrupted()
+    const { signal } = interrupted
+    using upload = await openUpload(file, { screen: print.format === 'json' ? null : shell.terminal.screen, clock: shell.clock })
+    try {
+      const { raw, body } = await api.call(modelRoutes.upload, { params, signal, content: upload.content })
+      upload[Symbol.dispose]()
+      print.result(raw, () =>
+        renderFields([
+          ['File', body.filename],
+          ['Size', formatBytes(body.size)],
+          ['Uri', `upload:${body.digest}`],
+          ['Nodes', body.nodes.join(', ')],
+        ]),
       )
-    },
-  })
-
-const modelsWhy = (parent: Command, shell: Shell): Command =>
-  clientCommand(parent, shell, {
-    name: 'why',
-    summary: 'Show where a model can run and why not elsewhere, the progress of its load, and its failure',
-    details:
-      'Nodes that fit have a score: the highest one is chosen. All others show the reason that excludes them. When no node fits, replicas of other models may be evicted.',
-    arguments: [modelArgument],
-    examples: ['muster models why tiny'],
-    run: async ({ api, print, words }) => {
-      const params = { name: parseModelName(words[0]) }
-      const status = await api.call(modelRoutes.loadStatus, { params })
-      const placement = await api.call(modelRoutes.placement, { params })
-      const nodes = placement.body.nodes.toSorted((a, b) => Number(b.eligible) - Number(a.eligible) || b.score - a.score)
-      print.result({ load_status: status.raw, placement: placement.raw }, () => {
-        const fields = renderFields([
-          ['Model', params.name],
-          ['State', loadingText(status.body)],
-          ['Failure', failureText(status.body.failure, shell.clock.now())],
-        ])
-        if (nodes.length === 0) return `${fields}\n\nThere are no nodes.`
-        const table = renderTable(placementColumns, nodes, print.width)
-        return [fields, table, ...evictionText(placement.body.eviction ?? null)].join('\n\n')
-      })
-    },
-  })
-
-const modelsGallery = (parent: Command, shell: Shell): Command =>
-  clientCommand(parent, shell, {
-    name: 'gallery',
-    summary: 'List the models that the galleries offer',
-    run: async ({ api, print }) => {
-      const { raw, body } = await api.call(modelRoutes.gallery)
-      if (print.format === 'json' || body.models.length > 0)
-        print.result(raw, () => renderTable(offeredModelColumns, body.models, print.width))
-      else print.remark('no models are offered; `muster galleries add NAME URL --kind model` adds a gallery')
-      for (const { gallery, message } of body.problems) print.remark(plainText(`cannot read gallery ${gallery}: ${message}`))
-    },
-  })
-
-const modelsInstall = (parent: Command, shell: Shell): Command =>
-  clientCommand(parent, shell, {
-    name: 'install',
-    summary: 'Install a model of a gallery: its configuration and its files',
-    arguments: [['<name>', 'as `muster models gallery` shows it']],
-    options: followOptions(),
-    examples: ['muster models install tiny'],
-    run: async (call) => {
-      const mode = followMode(call)
-      const body = { model: parseModelName(call.words[0]) }
-      const answer = await call.api.call(modelRoutes.install, { body, idempotencyKey: newId() })
-      await followStarted(call, mode, { raw: answer.raw, ids: [answer.body.operation_id] })
-    },
-  })
-
-const modelsLoad = (parent: Command, shell: Shell): Command =>
-  clientCommand(parent, shell, {
-    name: 'load',
-    summary: 'Load a model: at least one replica, or its minimum',
-    details: 'Installs its backend where it is missing, fetches its files and starts it. A failed load is retried at once.',
-    arguments: [modelArgument],
-    options: followOptions(),
-    examples: ['muster models load tiny', 'muster models load tiny --wait=30m'],
-    run: async (call) => {
-      const mode = followMode(call)
-      const params = { name: parseModelName(call.words[0]) }
-      const { raw, body } = await call.api.call(modelRoutes.load, { params, body: {}, idempotencyKey: newId() })
-      await followStarted(call, mode, { raw, ids: [body.operation_id] })
-    },
-  })
-
-const modelsUnload = (parent: Command, shell: Shell): Command =>
-  clientCommand(parent, shell, {
-    name: 'unload',
-    summary: 'Stop all replicas of a model once their requests are answered',
-    details: 'The model stays unloaded, despite its minimum and across restarts, until the next load, request or change of its scheduling.',
-    arguments: [modelArgument],
-    options: followOptions(),
-    examples: ['muster models unload tiny'],
-    run: async (call) => {
-      const mode = followMode(call)
-      const params = { name: parseModelName(call.words[0]) }
-      const { raw, body } = await call.api.call(modelRoutes.unload, { params, body: {}, idempotencyKey: newId() })
-      await followStarted(call, mode, { raw, ids: [body.operation_id] })
-    },
-  })
-
-const modelsRm = (parent: Command, shell: Shell): Command =>
-  clientCommand(parent, shell, {
-    name: 'rm',
-    summary: 'Delete a model: its configuration at once, then its replicas and files on all nodes',
-    details: 'Nodes that are away delete its files when they are back. Its backend stays.',
-    arguments: [modelArgument],
-    options: followOptions(),
-    examples: ['muster models rm tiny'],
-    run: async (call) => {
-      const mode = followMode(call)
-      const params = { name: parseModelName(call.words[0]) }
-      const { raw, body } = await call.api.call(modelRoutes.remove, { params, idempotencyKey: newId() })
-      await followStarted(call, mode, { raw, ids: [body.operation_id] })
-    },
-  })
-
-const modelsUpload = (parent: Command, shell: Shell): Command =>
-  clientCommand(parent, shell, {
-    name: 'upload',
-    summary: 'Send a file of a model to the nodes',
-    details: 'For files that no node can download. Add the printed Uri under `files` of the model.',
-    arguments: [modelArgument, ['<file>', 'on this machine']],
-    options: [new Option('--as <filename>', 'its name in the folder of the model (default: the name of the local file)')],
-    examples: ['muster models upload tiny ./tiny.gguf'],
-    run: async ({ api, print, option, words: [model, file = ''] }) => {
-      const params = { name: parseModelName(model), filename: parseFileName(option('as') ?? basename(file)) }
-      using interrupted = untilInterrupted()
-      const { signal } = interrupted
-      using upload = await openUpload(file, { screen: print.format === 'json' ? null : shell.terminal.screen, clock: shell.clock })
-      try {
-        const { raw, body } = await api.call(modelRoutes.upload, { params, signal, content: upload.content })
-        upload[Symbol.dispose]()
-        print.result(raw, () =>
-          renderFields([
-            ['File', body.filename],
-            ['Size', formatBytes(body.size)],
-            ['Uri', `upload:${body.digest}`],
-            ['Nodes', body.nodes.join(', ')],
-          ]),
-        )
-      } catch (error) {
-        if (signal.aborted) throw new CliError('stopped: the file was not sent completely')
-        throw error
-      }
-    },
-  })
+    } catch (error) {
+      if (signal.aborted) throw new CliError('stopped: the file was not sent completely')
+      throw error
+    }
+  },
+}
 
 function parseFileName(text: string): ModelFileName {
   const parsed = ModelFileName.safeParse(text)
@@ -202,63 +184,60 @@ function parseFileName(text: string): ModelFileName {
   throw usageError(`${JSON.stringify(plainText(text))} is not a file name: ${parsed.error.issues[0]?.message ?? 'not valid'}`)
 }
 
-const modelsApply = (parent: Command, shell: Shell): Command =>
-  clientCommand(parent, shell, {
-    name: 'apply',
-    summary: 'Create or change the models that a file describes',
-    details: 'The file is YAML, with --- between several models, or JSON. A refused model does not stop the others.',
-    options: [
-      new Option('-f, --file <file>', 'the file; - for standard input').makeOptionMandatory(),
-      new Option('--if-match <revision>', 'only if the model still has this revision (a prefix is enough)'),
-    ],
-    examples: ['muster models apply -f tiny.yaml', 'muster models show tiny -o json | jq .config | muster models apply -f -'],
-    run: async (call) => {
-      const given = call.option('file') ?? '-'
-      const file = given === '-' ? 'standard input' : given
-      const documents = parseDocuments(await readSource(given, () => shell.input.readAll()), file)
-      const expected = call.option('ifMatch')
-      if (expected !== undefined && documents.length > 1) throw usageError('--if-match needs a file with one model; this one has several')
-      await applyModels(call, { documents, file, expected })
-    },
-  })
+const modelsApply: ClientCommand = {
+  name: 'apply',
+  summary: 'Create or change the models that a file describes',
+  details: 'The file is YAML, with --- between several models, or JSON. A refused model does not stop the others.',
+  options: [
+    new Option('-f, --file <file>', 'the file; - for standard input').makeOptionMandatory(),
+    new Option('--if-match <revision>', 'only if the model still has this revision (a prefix is enough)'),
+  ],
+  examples: ['muster models apply -f tiny.yaml', 'muster models show tiny -o json | jq .config | muster models apply -f -'],
+  run: async (call) => {
+    const given = call.option('file') ?? '-'
+    const file = given === '-' ? 'standard input' : given
+    const documents = parseDocuments(await readSource(given, () => call.shell.input.readAll()), file)
+    const expected = call.option('ifMatch')
+    if (expected !== undefined && documents.length > 1) throw usageError('--if-match needs a file with one model; this one has several')
+    await applyModels(call, { documents, file, expected })
+  },
+}
 
-const modelsScale = (parent: Command, shell: Shell): Command =>
-  clientCommand(parent, shell, {
-    name: 'scale',
-    summary: 'Change how many replicas a model has',
-    details:
-      'Between MIN and MAX, the number follows the load. With a minimum of 0, the last replica ends after some time without requests. The rest of the scheduling stays.',
-    arguments: [modelArgument, ['[replicas]', 'a number; MIN..MAX, or MIN.. for no limit; or all']],
-    options: [
-      new Option('--min <number>', 'at least so many, also without requests'),
-      new Option('--max <number>', 'at most so many; 0 for no limit'),
-      new Option('--all', 'one on every node that its selector matches, instead of two numbers'),
-    ],
-    examples: [
-      'muster models scale tiny 2',
-      'muster models scale tiny 1..4',
-      'muster models scale tiny all',
-      'muster models scale tiny --max 4',
-    ],
-    run: async (call) => {
-      const { api, print, words } = call
-      const change = parseReplicaChange(call)
-      const params = { name: parseModelName(words[0]) }
-      const { body: model } = await api.call(modelRoutes.get, { params })
-      const { raw, body } = await api.call(modelRoutes.scheduling, { params, body: scaleScheduling(model.config.scheduling, change) })
-      print.result(raw, () => plainText(`${body.name}: ${schedulingLines(body.config.scheduling).join('; ')}`))
-    },
-  })
+const modelsScale: ClientCommand = {
+  name: 'scale',
+  summary: 'Change how many replicas a model has',
+  details:
+    'Between MIN and MAX, the number follows the load. With a minimum of 0, the last replica ends after some time without requests. The rest of the scheduling stays.',
+  arguments: [modelArgument, ['[replicas]', 'a number; MIN..MAX, or MIN.. for no limit; or all']],
+  options: [
+    new Option('--min <number>', 'at least so many, also without requests'),
+    new Option('--max <number>', 'at most so many; 0 for no limit'),
+    new Option('--all', 'one on every node that its selector matches, instead of two numbers'),
+  ],
+  examples: [
+    'muster models scale tiny 2',
+    'muster models scale tiny 1..4',
+    'muster models scale tiny all',
+    'muster models scale tiny --max 4',
+  ],
+  run: async (call) => {
+    const { api, print, words } = call
+    const change = parseReplicaChange(call)
+    const params = { name: parseModelName(words[0]) }
+    const { body: model } = await api.call(modelRoutes.get, { params })
+    const { raw, body } = await api.call(modelRoutes.scheduling, { params, body: scaleScheduling(model.config.scheduling, change) })
+    print.result(raw, () => plainText(`${body.name}: ${schedulingLines(body.config.scheduling).join('; ')}`))
+  },
+}
 
-const modelsLogs = (parent: Command, shell: Shell): Command =>
-  clientCommand(parent, shell, {
-    name: 'logs',
-    summary: 'Show the output of the processes of a model',
-    details: 'With several nodes, each line begins with the name of its node. With -o json, each line is an object.',
-    arguments: [modelArgument],
-    options: [new Option('--node <node>', 'only on this node, by id or unique name'), new Option('-f, --follow', 'follow until Ctrl-C')],
-    examples: ['muster models logs tiny', 'muster models logs tiny --node gpu-1 -f'],
-    run: async (call) => {
-      await showLogs(call, parseModelName(call.words[0]))
-    },
-  })
+const modelsLogs: ClientCommand = {
+  name: 'logs',
+  summary: 'Show the output of the processes of a model',
+  details: 'With several nodes, each line begins with the name of its node. With -o json, each line is an object.',
+  arguments: [modelArgument],
+  options: [new Option('--node <node>', 'only on this node, by id or unique name'), new Option('-f, --follow', 'follow until Ctrl-C')],
+  examples: ['muster models logs tiny', 'muster models logs tiny --node gpu-1 -f'],
+  run: async (call) => {
+    await showLogs(call, parseModelName(call.words[0]))
+  },
+}

@@ -11,32 +11,30 @@ import { renderTable } from '../output/table.ts'
 import { asObject } from '../output/terminal.ts'
 import { plainText } from '../output/text.ts'
 import type { Shell } from '../shell.ts'
-import { type ClientCall, clientCommand, defineGroup } from './command.ts'
+import { addCommands, type ClientCommand, type ClientCall, defineGroup } from './command.ts'
 
 export function nodes(parent: Command, shell: Shell): void {
   const group = defineGroup(parent, { name: 'nodes', summary: 'List, approve, drain, label and remove the machines of the fleet' })
-  for (const define of [nodesLs, nodesShow, nodesApprove, nodesDrain, nodesResume, nodesRm, nodesLabel, nodesVramBudget])
-    define(group, shell)
+  addCommands(group, shell, [nodesLs, nodesShow, nodesApprove, nodesDrain, nodesResume, nodesRm, nodesLabel, nodesVramBudget])
 }
 
-const nodesLs = (parent: Command, shell: Shell): Command =>
-  clientCommand(parent, shell, {
-    name: 'ls',
-    summary: 'List the nodes',
-    options: [
-      new Option('--status <status>', 'only nodes of this status').choices(NodeView.shape.status.options),
-      new Option(
-        '--watch',
-        'follow until Ctrl-C: updates the table in place; without a terminal, prints a line per change; with -o json, an object per line',
-      ),
-    ],
-    examples: ['muster nodes ls --status pending', 'muster nodes ls --watch'],
-    run: async (call) => {
-      if (!call.flag('watch')) return listNodes(call)
-      const { watchNodes } = await import('../nodes/watch-nodes.ts')
-      return watchNodes(call)
-    },
-  })
+const nodesLs: ClientCommand = {
+  name: 'ls',
+  summary: 'List the nodes',
+  options: [
+    new Option('--status <status>', 'only nodes of this status').choices(NodeView.shape.status.options),
+    new Option(
+      '--watch',
+      'follow until Ctrl-C: updates the table in place; without a terminal, prints a line per change; with -o json, an object per line',
+    ),
+  ],
+  examples: ['muster nodes ls --status pending', 'muster nodes ls --watch'],
+  run: async (call) => {
+    if (!call.flag('watch')) return listNodes(call)
+    const { watchNodes } = await import('../nodes/watch-nodes.ts')
+    return watchNodes(call)
+  },
+}
 
 async function listNodes({ api, print, shell, option }: ClientCall): Promise<void> {
   const { raw, body } = await api.call(nodeRoutes.list)
@@ -57,131 +55,122 @@ function keepMatching(raw: unknown, wanted: readonly boolean[]): unknown {
   return { ...raw, nodes: raw.nodes.filter((_, at) => wanted[at]) }
 }
 
-const nodesShow = (parent: Command, shell: Shell): Command =>
-  clientCommand(parent, shell, {
-    name: 'show',
-    summary: 'Show the details of a node, and its replicas',
-    arguments: [nodeArgument],
-    examples: ['muster nodes show gpu-1', 'muster nodes show gpu-1 -o json'],
-    run: async ({ api, print, words: [wanted] }) => {
-      const node = await fetchNode(api, wanted)
-      const params = { id: node.id }
-      const { raw, body } = await api.call(nodeRoutes.get, { params })
-      const replicas = await api.call(nodeRoutes.models, { params })
-      print.result({ ...asObject(raw), ...asObject(replicas.raw) }, () => {
-        const now = shell.clock.now()
-        const fields = renderNode(body, now)
-        const rows = replicas.body.replicas
-        return rows.length === 0 ? fields : `${fields}\n\n${renderTable(replicasOfNodeColumns(now), rows, print.width)}`
-      })
-    },
-  })
+const nodesShow: ClientCommand = {
+  name: 'show',
+  summary: 'Show the details of a node, and its replicas',
+  arguments: [nodeArgument],
+  examples: ['muster nodes show gpu-1', 'muster nodes show gpu-1 -o json'],
+  run: async ({ shell, api, print, words: [wanted] }) => {
+    const node = await fetchNode(api, wanted)
+    const params = { id: node.id }
+    const { raw, body } = await api.call(nodeRoutes.get, { params })
+    const replicas = await api.call(nodeRoutes.models, { params })
+    print.result({ ...asObject(raw), ...asObject(replicas.raw) }, () => {
+      const now = shell.clock.now()
+      const fields = renderNode(body, now)
+      const rows = replicas.body.replicas
+      return rows.length === 0 ? fields : `${fields}\n\n${renderTable(replicasOfNodeColumns(now), rows, print.width)}`
+    })
+  },
+}
 
-const nodesApprove = (parent: Command, shell: Shell): Command =>
-  clientCommand(parent, shell, {
-    name: 'approve',
-    summary: 'Approve a pending node, so that it gets work',
-    arguments: [nodeArgument],
-    examples: ['muster nodes approve gpu-1'],
-    run: async ({ api, print, words: [wanted] }) => {
-      const node = await fetchNode(api, wanted)
-      const { raw, body } = await api.call(nodeRoutes.approve, { params: { id: node.id } })
-      print.result(raw, () => describeNode(body))
-    },
-  })
+function changeNode(route: typeof nodeRoutes.approve): ClientCommand['run'] {
+  return async ({ api, print, words: [wanted] }) => {
+    const node = await fetchNode(api, wanted)
+    const { raw, body } = await api.call(route, { params: { id: node.id } })
+    print.result(raw, () => describeNode(body))
+  }
+}
 
-const nodesDrain = (parent: Command, shell: Shell): Command =>
-  clientCommand(parent, shell, {
-    name: 'drain',
-    summary: 'Give a node no new work, and move its replicas to other nodes',
-    details:
-      'Each replica keeps serving until another node has a replacement. Follows until no replica is left, or until the remaining ones wait for a node with room (exit code 3).',
-    arguments: [nodeArgument],
-    options: [
-      new Option(
-        '--wait [duration]',
-        'follow until no replica is left, also while replicas wait for a node with room; --wait=30m sets a limit',
-      ),
-      new Option('--no-wait', 'mark the node, and do not follow'),
-    ],
-    examples: ['muster nodes drain gpu-1', 'muster nodes drain gpu-1 --wait=30m'],
-    run: async (call) => {
-      const { api, print } = call
-      const mode = followMode(call)
-      const node = await fetchNode(api, call.words[0])
-      const { raw, body } = await api.call(nodeRoutes.drain, { params: { id: node.id } })
-      if (mode.follow === 'no') return print.result(raw, () => describeNode(body))
-      if (print.format === 'text') print.line(undefined, () => describeNode(body))
-      await followDrain(call, mode, body)
-    },
-  })
+const nodesApprove: ClientCommand = {
+  name: 'approve',
+  summary: 'Approve a pending node, so that it gets work',
+  arguments: [nodeArgument],
+  examples: ['muster nodes approve gpu-1'],
+  run: changeNode(nodeRoutes.approve),
+}
 
-const nodesResume = (parent: Command, shell: Shell): Command =>
-  clientCommand(parent, shell, {
-    name: 'resume',
-    summary: 'End a drain: the node gets work again',
-    arguments: [nodeArgument],
-    examples: ['muster nodes resume gpu-1'],
-    run: async ({ api, print, words: [wanted] }) => {
-      const node = await fetchNode(api, wanted)
-      const { raw, body } = await api.call(nodeRoutes.resume, { params: { id: node.id } })
-      print.result(raw, () => describeNode(body))
-    },
-  })
+const nodesDrain: ClientCommand = {
+  name: 'drain',
+  summary: 'Give a node no new work, and move its replicas to other nodes',
+  details:
+    'Each replica keeps serving until another node has a replacement. Follows until no replica is left, or until the remaining ones wait for a node with room (exit code 3).',
+  arguments: [nodeArgument],
+  options: [
+    new Option(
+      '--wait [duration]',
+      'follow until no replica is left, also while replicas wait for a node with room; --wait=30m sets a limit',
+    ),
+    new Option('--no-wait', 'mark the node, and do not follow'),
+  ],
+  examples: ['muster nodes drain gpu-1', 'muster nodes drain gpu-1 --wait=30m'],
+  run: async (call) => {
+    const { api, print } = call
+    const mode = followMode(call)
+    const node = await fetchNode(api, call.words[0])
+    const { raw, body } = await api.call(nodeRoutes.drain, { params: { id: node.id } })
+    if (mode.follow === 'no') return print.result(raw, () => describeNode(body))
+    if (print.format === 'text') print.line(undefined, () => describeNode(body))
+    await followDrain(call, mode, body)
+  },
+}
 
-const nodesRm = (parent: Command, shell: Shell): Command =>
-  clientCommand(parent, shell, {
-    name: 'rm',
-    summary: 'Remove a node and its key',
-    details:
-      'Its open operations are cancelled. The worker stops its replicas and keeps its files; to return it needs a join token and a new approval.',
-    arguments: [nodeArgument],
-    examples: ['muster nodes rm gpu-1'],
-    run: async ({ api, print, words: [wanted] }) => {
-      const node = await fetchNode(api, wanted)
-      const { raw } = await api.call(nodeRoutes.remove, { params: { id: node.id } })
-      print.result(raw, () => `${plainText(node.name)} (${node.id}) is removed`)
-    },
-  })
+const nodesResume: ClientCommand = {
+  name: 'resume',
+  summary: 'End a drain: the node gets work again',
+  arguments: [nodeArgument],
+  examples: ['muster nodes resume gpu-1'],
+  run: changeNode(nodeRoutes.resume),
+}
 
-const nodesLabel = (parent: Command, shell: Shell): Command =>
-  clientCommand(parent, shell, {
-    name: 'label',
-    summary: 'Show, set or remove labels of a node',
-    arguments: [nodeArgument, ['[label...]', 'KEY=VALUE sets a label, KEY- removes one; without labels, all are shown']],
-    examples: ['muster nodes label gpu-1 rack=b2 tier=fast', 'muster nodes label gpu-1 tier-'],
-    run: async ({ api, print, words: [wanted, ...labels] }) => {
-      const patch = parseLabelArguments(labels)
-      const node = await fetchNode(api, wanted)
-      const params = { id: node.id }
-      const { raw, body } =
-        labels.length === 0
-          ? await api.call(nodeRoutes.labels, { params })
-          : await api.call(nodeRoutes.patchLabels, { params, body: patch })
-      print.result(raw, () => labelLines(body.labels).map(plainText).join('\n'))
-    },
-  })
+const nodesRm: ClientCommand = {
+  name: 'rm',
+  summary: 'Remove a node and its key',
+  details:
+    'Its open operations are cancelled. The worker stops its replicas and keeps its files; to return it needs a join token and a new approval.',
+  arguments: [nodeArgument],
+  examples: ['muster nodes rm gpu-1'],
+  run: async ({ api, print, words: [wanted] }) => {
+    const node = await fetchNode(api, wanted)
+    const { raw } = await api.call(nodeRoutes.remove, { params: { id: node.id } })
+    print.result(raw, () => `${plainText(node.name)} (${node.id}) is removed`)
+  },
+}
 
-const nodesVramBudget = (parent: Command, shell: Shell): Command =>
-  clientCommand(parent, shell, {
-    name: 'vram-budget',
-    summary: 'Let Muster use only part of the GPU memory of a node',
-    details: 'A budget above the memory of the node has no effect. `muster nodes show` shows it.',
-    arguments: [nodeArgument, ['[budget]', 'a percentage (80%) or a size (12GB)']],
-    options: [new Option('--clear', 'remove the budget')],
-    examples: ['muster nodes vram-budget gpu-1 80%', 'muster nodes vram-budget gpu-1 12GB', 'muster nodes vram-budget gpu-1 --clear'],
-    run: async ({ api, print, flag, words: [wanted, value] }) => {
-      const budget = flag('clear') ? null : parseBudget(value)
-      if (budget === null && value !== undefined) throw usageError('--clear takes no budget')
-      const node = await fetchNode(api, wanted)
-      const params = { id: node.id }
-      const { raw, body } =
-        budget === null
-          ? await api.call(nodeRoutes.deleteVramBudget, { params })
-          : await api.call(nodeRoutes.putVramBudget, { params, body: budget })
-      print.result(raw, () => plainText(`${body.name} (${body.id}) may use ${body.vram_budget ?? 'all'} of its GPU memory`))
-    },
-  })
+const nodesLabel: ClientCommand = {
+  name: 'label',
+  summary: 'Show, set or remove labels of a node',
+  arguments: [nodeArgument, ['[label...]', 'KEY=VALUE sets a label, KEY- removes one; without labels, all are shown']],
+  examples: ['muster nodes label gpu-1 rack=b2 tier=fast', 'muster nodes label gpu-1 tier-'],
+  run: async ({ api, print, words: [wanted, ...labels] }) => {
+    const patch = parseLabelArguments(labels)
+    const node = await fetchNode(api, wanted)
+    const params = { id: node.id }
+    const { raw, body } =
+      labels.length === 0 ? await api.call(nodeRoutes.labels, { params }) : await api.call(nodeRoutes.patchLabels, { params, body: patch })
+    print.result(raw, () => labelLines(body.labels).map(plainText).join('\n'))
+  },
+}
+
+const nodesVramBudget: ClientCommand = {
+  name: 'vram-budget',
+  summary: 'Let Muster use only part of the GPU memory of a node',
+  details: 'A budget above the memory of the node has no effect. `muster nodes show` shows it.',
+  arguments: [nodeArgument, ['[budget]', 'a percentage (80%) or a size (12GB)']],
+  options: [new Option('--clear', 'remove the budget')],
+  examples: ['muster nodes vram-budget gpu-1 80%', 'muster nodes vram-budget gpu-1 12GB', 'muster nodes vram-budget gpu-1 --clear'],
+  run: async ({ api, print, flag, words: [wanted, value] }) => {
+    const budget = flag('clear') ? null : parseBudget(value)
+    if (budget === null && value !== undefined) throw usageError('--clear takes no budget')
+    const node = await fetchNode(api, wanted)
+    const params = { id: node.id }
+    const { raw, body } =
+      budget === null
+        ? await api.call(nodeRoutes.deleteVramBudget, { params })
+        : await api.call(nodeRoutes.putVramBudget, { params, body: budget })
+    print.result(raw, () => plainText(`${body.name} (${body.id}) may use ${body.vram_budget ?? 'all'} of its GPU memory`))
+  },
+}
 
 function parseBudget(value: string | undefined): { value: string } {
   if (value === undefined) throw usageError('give a budget, a percentage (80%) or a size (12GB), or --clear')

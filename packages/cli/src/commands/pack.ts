@@ -5,7 +5,7 @@ import { usageError } from '../cli-error.ts'
 import { createPrinter } from '../output/terminal.ts'
 import { renderFields } from '../output/table.ts'
 import { type Shell, untilInterrupted } from '../shell.ts'
-import { collect, defineCommand, givenOptions, type OptionValues } from './command.ts'
+import { collect, defineCommand, givenOptions, optionReader, type OptionValues } from './command.ts'
 
 const options = (): Option[] => [
   new Option('-t, --tag <ref>', 'the name of the image: host/name:tag').makeOptionMandatory(),
@@ -51,26 +51,19 @@ export function pack(parent: Command, shell: Shell): Command {
 }
 
 function readOptions(values: OptionValues) {
-  const text = (name: string): string | undefined => {
-    const value = values[name]
-    return typeof value === 'string' ? value : undefined
-  }
-  const texts = (name: string): string[] => {
-    const value = values[name]
-    return Array.isArray(value) ? value.map(String) : []
-  }
-  const push = values['push'] === true
-  const out = text('out')
+  const { option, flag, list } = optionReader(values)
+  const push = flag('push')
+  const out = option('out')
   if (!push && out === undefined) throw usageError('give --push, --out PATH or both: without them nothing is written')
   const compression = values['compression'] === 'gzip' || values['compression'] === 'none' ? values['compression'] : 'zstd'
   return {
-    tag: text('tag') ?? '',
+    tag: option('tag') ?? '',
     push,
     out: out ?? null,
-    platforms: texts('platform').map(parsePlatform),
+    platforms: list('platform').map(parsePlatform),
     compression,
-    allowSource: texts('allowSource'),
-    dockerConfig: text('dockerConfig') ?? null,
+    allowSource: list('allowSource'),
+    dockerConfig: option('dockerConfig') ?? null,
   } as const
 }
 

@@ -1,29 +1,26 @@
 // `muster status`: the cluster at a glance.
-import type { Command } from 'commander'
 import { modelRoutes, type ModelView, type ResponseOf, systemRoutes } from '@muster/protocol'
 import { CliError } from '../cli-error.ts'
 import type { ApiClient } from '../client/api-client.ts'
 import { failureText } from '../models/describe-model.ts'
 import { formatAge, plainText } from '../output/text.ts'
 import { type Column, renderFields, renderTable } from '../output/table.ts'
-import type { Shell } from '../shell.ts'
-import { clientCommand } from './command.ts'
+import { type ClientCommand } from './command.ts'
 
 type Status = ResponseOf<typeof systemRoutes.status>
 
-export const status = (parent: Command, shell: Shell): Command =>
-  clientCommand(parent, shell, {
-    name: 'status',
-    summary: 'Show the cluster at a glance',
-    run: async ({ api, print }) => {
-      const { raw, body } = await api.call(systemRoutes.status)
-      const models = await fetchModels(api)
-      const counts = models === null ? {} : { models: Object.fromEntries(countBy(models.map((model) => model.state))) }
-      print.result({ ...(typeof raw === 'object' ? raw : {}), ...counts }, () =>
-        renderStatus({ ...body, models: models ?? [] }, { url: api.target.url.origin, now: shell.clock.now(), width: print.width }),
-      )
-    },
-  })
+export const status: ClientCommand = {
+  name: 'status',
+  summary: 'Show the cluster at a glance',
+  run: async ({ shell, api, print }) => {
+    const { raw, body } = await api.call(systemRoutes.status)
+    const models = await fetchModels(api)
+    const counts = models === null ? {} : { models: Object.fromEntries(countBy(models.map((model) => model.state))) }
+    print.result({ ...(typeof raw === 'object' ? raw : {}), ...counts }, () =>
+      renderStatus({ ...body, models: models ?? [] }, { url: api.target.url.origin, now: shell.clock.now(), width: print.width }),
+    )
+  },
+}
 
 /** Null: a controller of an older version, without models. */
 async function fetchModels(api: ApiClient): Promise<readonly ModelView[] | null> {

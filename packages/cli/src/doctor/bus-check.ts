@@ -1,6 +1,6 @@
 // The bus: as the controller reports it, else by connecting to NATS, which introduces itself with an INFO line.
+import { parseJson } from '@muster/host'
 import { formatBytes } from '@muster/protocol'
-import { parseJson } from '../client/explain-failure.ts'
 import { plainText } from '../output/text.ts'
 import { type Check, fail, ok, type Verdict, warn } from './checks.ts'
 import { type ControllerReport, judgeUnreported, type KnownTarget, queryController } from './controller-report.ts'

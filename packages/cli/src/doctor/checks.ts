@@ -1,5 +1,5 @@
 // The checks of `muster doctor`: their result, how they run, and how they are printed.
-import { type Clock, withDeadline } from '@muster/host'
+import { type Clock, withDeadline, errorMessage } from '@muster/host'
 import { plainText } from '../output/text.ts'
 
 export type Level = 'ok' | 'warn' | 'fail'
@@ -34,10 +34,7 @@ async function runOne(check: Check, { clock, timeoutMs }: { clock: Clock; timeou
     try {
       return await check.run(signal)
     } catch (error) {
-      return fail(
-        `the check itself failed: ${error instanceof Error ? error.message : String(error)}`,
-        'this is a bug, or a very unusual machine: please report it',
-      )
+      return fail(`the check itself failed: ${errorMessage(error)}`, 'this is a bug, or a very unusual machine: please report it')
     }
   }
   return withDeadline({ clock, ms: timeoutMs, what: check.name }, run).catch(() =>

@@ -2,8 +2,7 @@
 import { access, readdir, readFile } from 'node:fs/promises'
 import type { NetConnectOpts } from 'node:net'
 import { join } from 'node:path'
-import { errorCode, isAlive, type ProcessIdentity } from '@muster/host'
-import { parseJson } from '../client/explain-failure.ts'
+import { errorCode, isAlive, parseJson, readIdentity } from '@muster/host'
 import { plainText } from '../output/text.ts'
 import { type Check, fail, ok, type Verdict, warn } from './checks.ts'
 import { type ControllerReport, judgeUnreported, type KnownTarget, queryController } from './controller-report.ts'
@@ -21,15 +20,9 @@ export function judgeDatabaseOfController(report: ControllerReport): Verdict | n
   return ok(`the controller uses PostgreSQL ${version}`)
 }
 
-export const databaseCheck = ({
-  known,
-  databaseUrl,
-  dataDir,
-}: {
-  known: KnownTarget
-  databaseUrl: string | undefined
-  dataDir: string
-}): Check => ({
+type DatabaseFacts = Readonly<{ known: KnownTarget; databaseUrl: string | undefined; dataDir: string }>
+
+export const databaseCheck = ({ known, databaseUrl, dataDir }: DatabaseFacts): Check => ({
   name: 'database',
   run: async (signal) => {
     const report = await queryController(known, signal)
@@ -94,10 +87,8 @@ async function inspectEmbedded(dataDir: string): Promise<EmbeddedFacts> {
 }
 
 function processState(value: unknown): ProcessState | null {
-  const { pid, started, boot } = record(value) ?? {}
-  if (typeof pid !== 'number' || typeof started !== 'string' || typeof boot !== 'string') return null
-  const identity: ProcessIdentity = { pid, started, boot }
-  return { pid, alive: isAlive(identity) }
+  const identity = readIdentity(value)
+  return identity === null ? null : { pid: identity.pid, alive: isAlive(identity) }
 }
 
 function record(value: unknown): Readonly<Record<string, unknown>> | null {

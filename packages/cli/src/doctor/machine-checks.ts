@@ -1,12 +1,11 @@
 // Checks of this machine: Node, settings, data directory, disk and port.
-import { constants } from 'node:fs'
+import { constants, existsSync } from 'node:fs'
 import { access, readdir, readFile, stat, statfs } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { dirname, join, resolve } from 'node:path'
-import { isAlive, SettingsError } from '@muster/host'
+import { isAlive, readIdentity, SettingsError, parseJson } from '@muster/host'
 import { formatBytes } from '@muster/protocol'
 import { CliError } from '../cli-error.ts'
-import { parseJson } from '../client/explain-failure.ts'
 import { type Check, fail, ok, type Verdict, warn } from './checks.ts'
 import { probeVersion } from './probes.ts'
 
@@ -77,7 +76,7 @@ export const dataDirCheck = (path: string): Check => ({ name: 'data dir', run: a
 
 async function inspectDataDir(path: string): Promise<DataDirFacts> {
   const found = await stat(path).catch(() => null)
-  if (found === null) return { path, state: 'missing', canBeMade: await isWritable(await nearestExisting(path)) }
+  if (found === null) return { path, state: 'missing', canBeMade: await isWritable(nearestExisting(path)) }
   if (!found.isDirectory()) return { path, state: 'not_a_directory' }
   return {
     path,
@@ -103,10 +102,8 @@ async function liveUsers(path: string): Promise<{ role: string; pid: number }[]>
   const users = await Promise.all(
     names.map(async (name) => {
       const claim = parseJson(await readFile(join(locks, name), 'utf8').catch(() => ''))
-      if (typeof claim !== 'object' || claim === null || !('pid' in claim) || !('started' in claim) || !('boot' in claim)) return []
-      const { pid, started, boot } = claim
-      if (typeof pid !== 'number' || typeof started !== 'string' || typeof boot !== 'string' || !isAlive({ pid, started, boot })) return []
-      return [{ role: name.split('.')[0] ?? '', pid }]
+      const identity = readIdentity(claim)
+      return identity === null || !isAlive(identity) ? [] : [{ role: name.split('.')[0] ?? '', pid: identity.pid }]
     }),
   )
   return users.flat()
@@ -126,20 +123,16 @@ export function judgeDiskSpace(freeBytes: number, path: string): Verdict {
 export const diskSpaceCheck = (dataDir: string): Check => ({
   name: 'disk',
   run: async () => {
-    const path = await nearestExisting(dataDir)
+    const path = nearestExisting(dataDir)
     const { bavail, bsize } = await statfs(path)
     return judgeDiskSpace(bavail * bsize, path)
   },
 })
 
 /** The path, or its closest parent that exists. */
-async function nearestExisting(path: string): Promise<string> {
+function nearestExisting(path: string): string {
   const full = resolve(path)
-  const there = await access(full).then(
-    () => true,
-    () => false,
-  )
-  return there || dirname(full) === full ? full : nearestExisting(dirname(full))
+  return existsSync(full) || dirname(full) === full ? full : nearestExisting(dirname(full))
 }
 
 export type PortState = 'free' | 'in_use' | 'forbidden' | 'no_such_address' | 'unusable'

@@ -1,9 +1,9 @@
 // Requests of the doctor, over HTTP or a bare socket. Every outcome is a finding: nothing here throws.
 import { createConnection, type NetConnectOpts } from 'node:net'
-import { errorCode } from '@muster/host'
+import { errorCode, parseJson } from '@muster/host'
 import { routeUrl, systemRoutes } from '@muster/protocol'
 import { openRequest, readText } from '../client/api-client.ts'
-import { explainUnreachable, parseJson } from '../client/explain-failure.ts'
+import { explainUnreachable } from '../client/explain-failure.ts'
 import type { Target } from '../client/target.ts'
 
 export type HttpFinding =

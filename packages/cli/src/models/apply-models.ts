@@ -2,11 +2,10 @@
 import { readFile } from 'node:fs/promises'
 import { isDeepStrictEqual } from 'node:util'
 import { isMap, isScalar, LineCounter, parseAllDocuments } from 'yaml'
-import { errorCode } from '@muster/host'
+import { errorCode, parseJson, errorMessage } from '@muster/host'
 import { ModelName, modelRoutes, type ModelView } from '@muster/protocol'
 import { CliError, reportError, usageError } from '../cli-error.ts'
 import type { ApiClient } from '../client/api-client.ts'
-import { parseJson } from '../client/explain-failure.ts'
 import type { ClientCall } from '../commands/command.ts'
 import { asObject } from '../output/terminal.ts'
 import { plainText } from '../output/text.ts'
@@ -103,7 +102,7 @@ export async function readSource(file: string, readInput: () => Promise<string>)
   try {
     return await readFile(file, 'utf8')
   } catch (error) {
-    const reason = errorCode(error) === 'ENOENT' ? 'no such file' : error instanceof Error ? error.message : String(error)
+    const reason = errorCode(error) === 'ENOENT' ? 'no such file' : errorMessage(error)
     throw new CliError(`cannot read ${plainText(file)}: ${plainText(reason)}`, { exitCode: 2, cause: error })
   }
 }

@@ -39,14 +39,8 @@ function nextLoadTry(next: string | null, now: number): string {
 }
 
 /** `loading on gpu-1, 41 % (1.2 GB of 3 GB), about 11s left`. */
-export function loadingText({
-  state,
-  node,
-  progress,
-  current_bytes: current,
-  total_bytes: total,
-  eta_seconds: eta,
-}: Omit<Loading, 'model'>): string {
+export function loadingText(loading: Omit<Loading, 'model'>): string {
+  const { state, node, progress, current_bytes: current, total_bytes: total, eta_seconds: eta } = loading
   const where = node === null ? state : `${state} on ${node}`
   const bytes = bytesText(current, total)
   const amount = progress > 0 || bytes !== '' ? `, ${percentText(progress)}${bytes === '' ? '' : ` (${bytes})`}` : ''

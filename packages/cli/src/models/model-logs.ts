@@ -1,5 +1,6 @@
 // `muster models logs`: the output of a model's processes, line by line from each node; with --follow until Ctrl-C.
 import type { IncomingMessage } from 'node:http'
+import { errorMessage } from '@muster/host'
 import { createSseParser, type ModelName, modelRoutes, type NodeId, nodeRoutes } from '@muster/protocol'
 import { fetchNode } from '../arguments.ts'
 import { CliError, reportError } from '../cli-error.ts'
@@ -67,7 +68,7 @@ async function* logLines(api: Pick<ApiClient, 'open'>, request: LogRequest): Asy
     yield* isFollowing ? eventLines(response) : textLines(response)
   } catch (error) {
     if (signal.aborted) return
-    throw error instanceof CliError ? error : new CliError(`the log broke off: ${error instanceof Error ? error.message : String(error)}`)
+    throw error instanceof CliError ? error : new CliError(`the log broke off: ${errorMessage(error)}`)
   }
   if (isFollowing && !signal.aborted) throw new CliError('the log broke off: the controller ended it')
 }

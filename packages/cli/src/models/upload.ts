@@ -24,7 +24,7 @@ const tickMs = 200
 export async function openUpload(path: string, { screen, clock }: UploadDeps): Promise<Upload> {
   const { stream, sizeBytes } = await openFile(path)
   const ended = new AbortController()
-  const meter = createRateMeter()
+  const measure = createRateMeter()
   let sent = 0
   stream.on('data', (chunk) => void (sent += chunk.length))
   // The listener above must not start the stream.
@@ -32,7 +32,7 @@ export async function openUpload(path: string, { screen, clock }: UploadDeps): P
 
   const draw = (): void => {
     const percentage = sizeBytes === 0 ? 100 : (sent / sizeBytes) * 100
-    const rate = meter.measure('', sent, clock.monotonic())
+    const rate = measure('', sent, clock.monotonic())
     const { done, left } = progressBar(percentage, 20)
     const speed = rate === null ? '' : `  ${formatBytes(rate)}/s`
     screen?.draw([`${plainText(path)}  ${done}${left}  ${bytesText(sent, sizeBytes)}${speed}  ${percentText(percentage)}`])

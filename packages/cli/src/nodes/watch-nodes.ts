@@ -1,9 +1,8 @@
 // `nodes ls --watch`: follows the events and shows the nodes, on a terminal as a table that is redrawn, otherwise as lines.
 // The whole list is read again whenever the stream reconnects, so that no change is missed.
-import type { Clock } from '@muster/host'
+import { type Clock, parseJson } from '@muster/host'
 import { nodeRoutes, NodeView, type ServerEvent } from '@muster/protocol'
 import { followEvents } from '../client/events.ts'
-import { parseJson } from '../client/explain-failure.ts'
 import type { ClientCall } from '../commands/command.ts'
 import { layOutTable, renderTable, type TableLayout } from '../output/table.ts'
 import type { Printer, Screen } from '../output/terminal.ts'

@@ -1,11 +1,10 @@
 // Follows operations until all of them are over. Events bring changes; the state is also read with GET: at first, whenever
 // the stream reconnects, and now and then, so that no end is missed when the stream or the controller fails.
-import { type Clock, createWakeTimer, type WakeTimer } from '@muster/host'
+import { type Clock, createWakeTimer, type WakeTimer, parseJson } from '@muster/host'
 import { OperationId, operationRoutes, OperationView, type ServerEvent } from '@muster/protocol'
 import { CliError } from '../cli-error.ts'
 import type { ApiClient } from '../client/api-client.ts'
 import { followEvents, isFinal } from '../client/events.ts'
-import { parseJson } from '../client/explain-failure.ts'
 import type { ProgressView, ReceivedOperation } from './progress-views.ts'
 
 export interface FollowDeps {

@@ -1,6 +1,6 @@
 // Follows the operations that a command started, and sets the exit code by their outcome.
 import { Option } from 'commander'
-import { parseDuration } from '@muster/host'
+import { parseDuration, errorMessage } from '@muster/host'
 import type { OperationId, OperationState, OperationView } from '@muster/protocol'
 import { usageError } from '../cli-error.ts'
 import type { ClientCall } from '../commands/command.ts'
@@ -129,7 +129,7 @@ function parseLimit(text: string): number | null {
     // 0 means the default, as for every setting: no limit.
     return parseDuration(text) || null
   } catch (error) {
-    throw usageError(`--wait: ${error instanceof Error ? error.message : String(error)}`)
+    throw usageError(`--wait: ${errorMessage(error)}`)
   }
 }
 

@@ -68,12 +68,8 @@ const widest = (texts: readonly string[], most: number): number => Math.min(most
 function operationLine(operation: OperationView, { rateOf, width }: RowsInput): Segment[] {
   const head = [{ text: titleOf(operation) }, { text: '  ' }, { text: stateText(operation), color: colors[operation.state] }]
   if (operation.state !== 'running' && operation.state !== 'background') return head
-  const amounts = amountsOf({
-    current: operation.current_bytes,
-    total: operation.total_bytes,
-    percentage: operation.progress,
-    rate: operation.state === 'running' ? rateOf(operation.id) : null,
-  })
+  const { current_bytes: current, total_bytes: total, progress: percentage } = operation
+  const amounts = amountsOf({ current, total, percentage }, operation.state === 'running' ? rateOf(operation.id) : null)
   return [...head, { text: '  ' }, ...barFor(operation.progress, width - widthOf([...head, ...amounts]) - 2), ...amounts]
 }
 
@@ -91,22 +87,15 @@ function nodeLine(node: OperationNode, { names, statuses, rate, now, width }: No
   const note = noteOf(node, now)
   if (!isWorking(node)) return note === '' ? head : [...head, { text: '  ' }, { text: note }]
   const phase = { text: `  ${padTo(node.phase ?? '', 11)}  ` }
-  const amounts = amountsOf({ ...node, rate })
+  const amounts = amountsOf(node, rate)
   const bar = barFor(node.percentage, width - widthOf([...head, phase, ...amounts]))
   return [...head, phase, ...bar, ...amounts, ...(note === '' ? [] : [{ text: '  ' }, { text: note }])]
 }
 
-function amountsOf({
-  current,
-  total,
-  percentage,
-  rate,
-}: {
-  current: number
-  total: number
-  percentage: number
-  rate: number | null
-}): Segment[] {
+function amountsOf(
+  { current, total, percentage }: Pick<OperationNode, 'current' | 'total' | 'percentage'>,
+  rate: number | null,
+): Segment[] {
   const speed = rate === null ? '' : `${formatBytes(rate)}/s`
   return [{ text: `${bytesText(current, total).padStart(18)}  ${speed.padStart(9)}  ${percentText(percentage).padStart(5)}` }]
 }
@@ -124,28 +113,19 @@ const widthOf = (segments: readonly Segment[]): number => segments.reduce((sum, 
 const windowMs = 5_000
 const leastWindowMs = 1_000
 
-interface RateMeter {
-  /** Bytes per second over the last seconds; null while there are too few samples. */
-  measure(key: string, bytes: number, at: number): number | null
-}
+/** Bytes per second over the last seconds; null while there are too few samples. */
+type MeasureRate = (key: string, bytes: number, at: number) => number | null
 
-interface Sample {
-  readonly bytes: number
-  readonly at: number
-}
-
-export function createRateMeter(): RateMeter {
-  const samples = new Map<string, Sample[]>()
-  return {
-    measure: (key, bytes, at) => {
-      const known = samples.get(key) ?? []
-      // Fewer bytes mean a new attempt or another file: older samples do not count.
-      const since = (known.at(-1)?.bytes ?? 0) > bytes ? [] : known
-      const kept = [...since, { bytes, at }].filter((sample, index, all) => (all[index + 1]?.at ?? at) >= at - windowMs)
-      samples.set(key, kept)
-      const first = kept[0]
-      if (first === undefined || at - first.at < leastWindowMs) return null
-      return ((bytes - first.bytes) / (at - first.at)) * 1000
-    },
+export function createRateMeter(): MeasureRate {
+  const samples = new Map<string, { bytes: number; at: number }[]>()
+  return (key, bytes, at) => {
+    const known = samples.get(key) ?? []
+    // Fewer bytes mean a new attempt or another file: older samples do not count.
+    const since = (known.at(-1)?.bytes ?? 0) > bytes ? [] : known
+    const kept = [...since, { bytes, at }].filter((sample, index, all) => (all[index + 1]?.at ?? at) >= at - windowMs)
+    samples.set(key, kept)
+    const first = kept[0]
+    if (first === undefined || at - first.at < leastWindowMs) return null
+    return ((bytes - first.bytes) / (at - first.at)) * 1000
   }
 }

@@ -26,12 +26,7 @@ export interface ProgressView {
 }
 
 /** Lines for files, pipes and build logs: one per change of a node's status or phase, and at most one per ten percent. */
-interface OperationLinesDeps {
-  readonly print: Printer
-  readonly clock: Pick<Clock, 'now'>
-}
-
-export function createOperationLines({ print, clock }: OperationLinesDeps): ProgressView {
+export function createOperationLines({ print, clock }: { print: Printer; clock: Pick<Clock, 'now'> }): ProgressView {
   const states = new Map<string, string>()
   const nodes = new Map<string, { facts: string; tenth: number }>()
   let isLost = false
@@ -101,7 +96,7 @@ interface OperationScreenDeps {
 
 export function createOperationScreen({ screen, clock, paint }: OperationScreenDeps): ProgressView {
   const operations = new Map<string, OperationView>()
-  const meter = createRateMeter()
+  const rateNow = createRateMeter()
   let rates = new Map<string, number | null>()
   let notice: string | null = null
   let drawn = ''
@@ -110,10 +105,10 @@ export function createOperationScreen({ screen, clock, paint }: OperationScreenD
     const at = clock.monotonic()
     rates = new Map()
     for (const operation of operations.values()) {
-      rates.set(operation.id, meter.measure(operation.id, operation.current_bytes, at))
+      rates.set(operation.id, rateNow(operation.id, operation.current_bytes, at))
       for (const node of operation.nodes.filter(isWorking)) {
         const key = nodeKey(operation, node)
-        rates.set(key, meter.measure(key, node.current, at))
+        rates.set(key, rateNow(key, node.current, at))
       }
     }
   }

@@ -1,5 +1,6 @@
 // Packs a directory, writes the image and pushes it.
-import { access, mkdtemp, rm } from 'node:fs/promises'
+import { existsSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
 import { homedir, tmpdir } from 'node:os'
 import { join, resolve } from 'node:path'
 import { silentLog, type Clock } from '@muster/host'
@@ -40,7 +41,9 @@ export async function packImage(request: PackRequest, run: Run): Promise<Packed>
   const { packDirectory, parseReference, formatReference, writeLayoutTar } = await import('@muster/source')
   const reference = parseReference(request.tag)
   const isTar = request.out?.endsWith('.tar') ?? false
-  await warnIfNoBackend(request.directory, run)
+  // Not an error: the image may be meant for something else.
+  if (!['backend.json', 'run.sh'].some((name) => existsSync(join(request.directory, name))))
+    run.remark('no backend.json or run.sh at the root of the directory: no node can start it as a backend')
   const temporary = await mkdtemp(join(tmpdir(), 'muster-pack-'))
   try {
     const image = await packDirectory(request.directory, {
@@ -81,15 +84,4 @@ async function push(request: PackRequest, image: PackedImage, { remark, signal }
   const onBlob = (blob: { digest: string; size: number }, outcome: string): void =>
     remark(`${blob.digest} (${blob.size} bytes): ${outcome}`)
   await pushImage(image, { to: parseReference(request.tag), registry, signal, onBlob })
-}
-
-/** Not an error: the image may be meant for something else. */
-async function warnIfNoBackend(directory: string, { remark }: Run): Promise<void> {
-  const isThere = async (name: string): Promise<boolean> =>
-    await access(join(directory, name)).then(
-      () => true,
-      () => false,
-    )
-  if ((await isThere('backend.json')) || (await isThere('run.sh'))) return
-  remark('no backend.json or run.sh at the root of the directory: no node can start it as a backend')
 }

@@ -16,6 +16,7 @@ import {
   type Settings,
   type SettingsFile,
   type SettingsOf,
+  errorMessage,
 } from '@muster/host'
 import { usageError } from '../cli-error.ts'
 import type { OptionValues } from '../commands/command.ts'
@@ -50,7 +51,7 @@ function readConfigFile({ given, dataDir }: { given: unknown; dataDir: string })
   } catch (error) {
     const code = errorCode(error)
     if (!isExplicit && (code === 'ENOENT' || code === 'ENOTDIR')) return null
-    throw usageError(`cannot read the configuration file ${path}: ${error instanceof Error ? error.message : String(error)}`)
+    throw usageError(`cannot read the configuration file ${path}: ${errorMessage(error)}`)
   }
 }
 

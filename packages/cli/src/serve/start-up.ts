@@ -1,6 +1,6 @@
 // Starts a controller and its own workers in this process: `muster up`, and without workers `muster controller`. The
 // database is embedded and the bus in-process unless others are configured.
-import { access } from 'node:fs/promises'
+import { existsSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { join } from 'node:path'
 import type { LocalHub } from '@muster/bus'
@@ -67,20 +67,8 @@ async function startWorkersOn(
     const trust = (publicKey: string): void => void running.ownKeys.add(publicKey)
     const { localUrl: url, localHub } = running
     const { dockerConfig } = settings
-    workers.push(
-      await startLocalWorker({
-        name,
-        dataDir,
-        url,
-        dockerConfig,
-        modelFiles: settings,
-        env,
-        localHub,
-        trust,
-        log: log.child({ worker: name }),
-        clock,
-      }),
-    )
+    const start = { name, dataDir, url, dockerConfig, modelFiles: settings, env, localHub, trust, log: log.child({ worker: name }), clock }
+    workers.push(await startLocalWorker(start))
   }
   // A worker that an administrator refuses never joins; the others are ready without it.
   const done = new AbortController()
@@ -92,7 +80,6 @@ async function describeReady(
   { controller, dataDir, made, localUrl: here, localHub }: Running,
   { settings, given, env, version }: UpStart,
 ): Promise<string> {
-  const files = secretFiles(dataDir)
   return readyMessage({
     version,
     url: controller.url,
@@ -101,8 +88,8 @@ async function describeReady(
     loginLink: (await controller.createLoginLink()).url,
     workers: settings.workers,
     bus: localHub === undefined ? 'nats' : 'local',
-    adminKey: await findSecret({ name: 'MUSTER_ADMIN_KEY', given: settings.adminKey, file: files.adminKey, env }),
-    joinToken: await findSecret({ name: 'MUSTER_JOIN_TOKEN', given: settings.joinToken, file: files.joinToken, env }),
+    adminKey: findSecret({ name: 'MUSTER_ADMIN_KEY', given: settings.adminKey, file: join(dataDir, 'admin.key') }, env),
+    joinToken: findSecret({ name: 'MUSTER_JOIN_TOKEN', given: settings.joinToken, file: join(dataDir, 'join.token') }, env),
     made,
     model: await controller.anyModel(),
     isOpen: controller.isInferenceOpen,
@@ -146,31 +133,15 @@ async function startControllerOn(
 }
 
 /** Finds a secret of the cluster on this machine: the environment wins over the file of an earlier start. */
-async function findSecret({
-  name,
-  given,
-  file,
-  env,
-}: {
-  name: string
-  given: Secret | undefined
-  file: string
-  env: Readonly<Record<string, string | undefined>>
-}): Promise<SecretLocation> {
+function findSecret(
+  { name, given, file }: { name: string; given: Secret | undefined; file: string },
+  env: Readonly<Record<string, string | undefined>>,
+): SecretLocation {
   if (env[name] !== undefined) return { variable: name }
   const named = env[`${name}_FILE`]
   if (named !== undefined) return { file: named }
-  if (given !== undefined) return null
-  return access(file).then(
-    () => ({ file }),
-    () => null,
-  )
+  return given === undefined && existsSync(file) ? { file } : null
 }
-
-const secretFiles = (dataDir: string): { adminKey: string; joinToken: string } => ({
-  adminKey: join(dataDir, 'admin.key'),
-  joinToken: join(dataDir, 'join.token'),
-})
 
 // Pure: how this machine itself reaches a controller that listens on `host`. An address that stands
 // for all of them is reached through the loopback one.

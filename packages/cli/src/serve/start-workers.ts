@@ -30,18 +30,8 @@ export interface LocalWorker {
   stop(): Promise<void>
 }
 
-export async function startLocalWorker({
-  name,
-  url,
-  dockerConfig,
-  modelFiles,
-  env,
-  localHub,
-  trust,
-  log,
-  clock,
-  ...start
-}: LocalWorkerStart): Promise<LocalWorker> {
+export async function startLocalWorker(start: LocalWorkerStart): Promise<LocalWorker> {
+  const { name, url, dockerConfig, modelFiles, env, localHub, trust, log, clock } = start
   const { connectNatsBus, loadNodeKey, modelFileSettings, startWorker, workerSettings } = await import('@muster/worker')
   const dataDir = await openDataDir({ path: start.dataDir, role: 'worker', clock })
   let worker: Worker

@@ -5,12 +5,7 @@ import { dirname, join, resolve } from 'node:path'
 import { errorCode } from '@muster/host'
 import { CliError } from '../cli-error.ts'
 
-export interface NatsFiles {
-  readonly config: string
-  readonly seed: string
-}
-
-export async function writeNatsConfig(directory: string): Promise<NatsFiles> {
+export async function writeNatsConfig(directory: string): Promise<{ config: string; seed: string }> {
   const { createNatsConfig } = await import('@muster/bus')
   const { config, accountSeed } = await createNatsConfig()
   await makeSearchable(directory)
