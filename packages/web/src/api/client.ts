@@ -1,12 +1,13 @@
 // Calls routes of the HTTP API as @muster/protocol defines them: the route types the input and parses the response.
 import { ApiError, routeUrl, type ResponseOf, type Route, type RouteInput } from '@muster/protocol'
 
-export type CallInput<T> = RouteInput<T> & {
+interface CallOptions {
   readonly signal?: AbortSignal
   readonly headers?: Readonly<Record<string, string>>
   /** For routes whose body is not JSON. */
   readonly content?: { readonly type: string; readonly body: string | Blob }
 }
+export type CallInput<T> = RouteInput<T> & CallOptions
 
 /** Why a call failed: the server's message, or that the server is unreachable. */
 export class ApiFailure extends Error {
@@ -47,14 +48,7 @@ export async function call<T extends Route>(
   })
 }
 
-interface OpenInput {
-  readonly params?: unknown
-  readonly query?: unknown
-  readonly body?: unknown
-  readonly content?: { readonly type: string; readonly body: string | Blob }
-  readonly headers?: Readonly<Record<string, string>>
-  readonly signal?: AbortSignal
-}
+type OpenInput = CallOptions & { readonly params?: unknown; readonly query?: unknown; readonly body?: unknown }
 
 /** Returns the raw response with any status, for streams. Throws when the server is unreachable. */
 export async function open(route: Route, input: OpenInput): Promise<Response> {

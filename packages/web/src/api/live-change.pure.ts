@@ -1,6 +1,7 @@
 // Parses an event into a change of one object, and applies changes to cached lists.
 import { z } from 'zod'
 import { formatTime, parseTime } from '../format.ts'
+import { parseJson } from './client.ts'
 import {
   BackendView,
   ModelView,
@@ -68,12 +69,7 @@ export const matchesFilter = (filter: OperationFilter, { state }: OperationView)
 export function parseEvent({ type, data }: ServerEvent): Change | null {
   const schema = schemas[type]
   if (schema === undefined) return null
-  let json: unknown
-  try {
-    json = JSON.parse(data)
-  } catch {
-    return null
-  }
+  const json = parseJson(data)
   const deleted = DeletedObject.safeParse(json)
   if (deleted.success) return { id: deleted.data.id, object: null }
   const parsed = schema.safeParse(json)

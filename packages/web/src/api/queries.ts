@@ -56,101 +56,41 @@ export const isModelQuery =
     owner === 'model' && list === resource
 export const isOperationQuery = ({ queryKey: [kind] }: Keyed): boolean => kind === 'operation'
 
-export const nodesQuery = queryOptions({
-  queryKey: keys.nodes,
-  queryFn: async ({ signal }) => (await call(nodeRoutes.list, { signal })).nodes,
-})
+const query = <K extends QueryKey, T>(queryKey: K, read: (context: { readonly signal: AbortSignal }) => Promise<T>) =>
+  queryOptions({ queryKey, queryFn: ({ signal }) => read({ signal }) })
+
+export const nodesQuery = query(keys.nodes, async (context) => (await call(nodeRoutes.list, context)).nodes)
 export const nodeIntentsQuery = (id: NodeId) =>
-  queryOptions({
-    queryKey: keys.node(id, 'intents'),
-    queryFn: async ({ signal }) => (await call(nodeRoutes.intents, { params: { id }, signal })).intents,
-  })
+  query(keys.node(id, 'intents'), async (context) => (await call(nodeRoutes.intents, { params: { id }, ...context })).intents)
 export const nodeBackendsQuery = (id: NodeId) =>
-  queryOptions({
-    queryKey: keys.node(id, 'backends'),
-    queryFn: async ({ signal }) => (await call(nodeRoutes.backends, { params: { id }, signal })).backends,
-  })
+  query(keys.node(id, 'backends'), async (context) => (await call(nodeRoutes.backends, { params: { id }, ...context })).backends)
 export const nodeReplicasQuery = (id: NodeId) =>
-  queryOptions({
-    queryKey: keys.node(id, 'replicas'),
-    queryFn: async ({ signal }) => (await call(nodeRoutes.models, { params: { id }, signal })).replicas,
-  })
+  query(keys.node(id, 'replicas'), async (context) => (await call(nodeRoutes.models, { params: { id }, ...context })).replicas)
 export const nodeHistoryQuery = (id: NodeId) =>
-  queryOptions({
-    queryKey: keys.node(id, 'history'),
-    queryFn: ({ signal }) => call(nodeRoutes.history, { params: { id }, signal }),
-  })
+  query(keys.node(id, 'history'), (context) => call(nodeRoutes.history, { params: { id }, ...context }))
 
-export const backendsQuery = queryOptions({
-  queryKey: keys.backends,
-  queryFn: async ({ signal }) => (await call(backendRoutes.list, { signal })).backends,
-})
-export const upgradesQuery = queryOptions({
-  queryKey: keys.upgrades,
-  queryFn: ({ signal }) => call(backendRoutes.upgrades, { signal }),
-})
-export const backendGalleryQuery = queryOptions({
-  queryKey: keys.galleryOf('backends'),
-  queryFn: ({ signal }) => call(backendRoutes.gallery, { signal }),
-})
-export const galleriesQuery = queryOptions({
-  queryKey: keys.galleries,
-  queryFn: async ({ signal }) => (await call(galleryRoutes.list, { signal })).galleries,
-})
+export const backendsQuery = query(keys.backends, async (context) => (await call(backendRoutes.list, context)).backends)
+export const upgradesQuery = query(keys.upgrades, (context) => call(backendRoutes.upgrades, context))
+export const backendGalleryQuery = query(keys.galleryOf('backends'), (context) => call(backendRoutes.gallery, context))
+export const galleriesQuery = query(keys.galleries, async (context) => (await call(galleryRoutes.list, context)).galleries)
 
-export const modelsQuery = queryOptions({
-  queryKey: keys.models,
-  queryFn: async ({ signal }) => (await call(modelRoutes.list, { signal })).models,
-})
+export const modelsQuery = query(keys.models, async (context) => (await call(modelRoutes.list, context)).models)
 export const modelReplicasQuery = (name: ModelName) =>
-  queryOptions({
-    queryKey: keys.model(name, 'replicas'),
-    queryFn: async ({ signal }) => (await call(modelRoutes.replicas, { params: { name }, signal })).replicas,
-  })
+  query(keys.model(name, 'replicas'), async (context) => (await call(modelRoutes.replicas, { params: { name }, ...context })).replicas)
 export const modelLoadStatusQuery = (name: ModelName) =>
-  queryOptions({
-    queryKey: keys.model(name, 'load-status'),
-    queryFn: ({ signal }) => call(modelRoutes.loadStatus, { params: { name }, signal }),
-  })
+  query(keys.model(name, 'load-status'), (context) => call(modelRoutes.loadStatus, { params: { name }, ...context }))
 export const modelPlacementQuery = (name: ModelName) =>
-  queryOptions({
-    queryKey: keys.model(name, 'placement'),
-    queryFn: ({ signal }) => call(modelRoutes.placement, { params: { name }, signal }),
-  })
-export const modelGalleryQuery = queryOptions({
-  queryKey: keys.galleryOf('models'),
-  queryFn: ({ signal }) => call(modelRoutes.gallery, { signal }),
-})
+  query(keys.model(name, 'placement'), (context) => call(modelRoutes.placement, { params: { name }, ...context }))
+export const modelGalleryQuery = query(keys.galleryOf('models'), (context) => call(modelRoutes.gallery, context))
 
 export const operationsQuery = (state: OperationFilter) =>
-  queryOptions({
-    queryKey: keys.operations(state),
-    queryFn: async ({ signal }) => (await call(operationRoutes.list, { query: { state }, signal })).operations,
-  })
+  query(keys.operations(state), async (context) => (await call(operationRoutes.list, { query: { state }, ...context })).operations)
 export const operationHistoryQuery = (id: OperationId) =>
-  queryOptions({
-    queryKey: keys.operationHistory(id),
-    queryFn: async ({ signal }) => (await call(operationRoutes.history, { params: { id }, signal })).events,
-  })
+  query(keys.operationHistory(id), async (context) => (await call(operationRoutes.history, { params: { id }, ...context })).events)
 export const operationQuery = (id: OperationId) =>
-  queryOptions({
-    queryKey: keys.operation(id),
-    queryFn: ({ signal }) => call(operationRoutes.get, { params: { id }, signal }),
-  })
+  query(keys.operation(id), (context) => call(operationRoutes.get, { params: { id }, ...context }))
 
-export const statsQuery = queryOptions({
-  queryKey: keys.stats,
-  queryFn: async ({ signal }) => (await call(statsRoutes.stats, { query: {}, signal })).buckets,
-})
-export const statusQuery = queryOptions({
-  queryKey: keys.status,
-  queryFn: ({ signal }) => call(systemRoutes.status, { signal }),
-})
-export const settingsQuery = queryOptions({
-  queryKey: keys.settings,
-  queryFn: ({ signal }) => call(systemRoutes.settings, { signal }),
-})
-export const keysQuery = queryOptions({
-  queryKey: keys.apiKeys,
-  queryFn: async ({ signal }) => (await call(keyRoutes.list, { signal })).keys,
-})
+export const statsQuery = query(keys.stats, async (context) => (await call(statsRoutes.stats, { query: {}, ...context })).buckets)
+export const statusQuery = query(keys.status, (context) => call(systemRoutes.status, context))
+export const settingsQuery = query(keys.settings, (context) => call(systemRoutes.settings, context))
+export const keysQuery = query(keys.apiKeys, async (context) => (await call(keyRoutes.list, context)).keys)

@@ -11,39 +11,25 @@ import { useNow } from '../components/time.tsx'
 /** After this time without connection the page counts as stale. */
 const staleMs = 30_000
 
+const marks = {
+  live: { tone: 'good', sign: '●', word: 'live', hint: 'Live updates' },
+  connecting: { tone: 'idle', sign: '○', word: 'connecting' },
+  logged_out: { tone: 'bad', sign: '○', word: 'logged out' },
+} as const
+
 export function LiveDot() {
   const liveness = useLiveness()
   const now = useNow()
-  switch (liveness.state) {
-    case 'live':
-      return (
-        <Pill tone="good" sign="●" hint="Live updates">
-          live
-        </Pill>
-      )
-    case 'connecting':
-      return (
-        <Pill tone="idle" sign="○">
-          connecting
-        </Pill>
-      )
-    case 'logged_out':
-      return (
-        <Pill tone="bad" sign="○">
-          logged out
-        </Pill>
-      )
-    case 'reconnecting': {
-      const age = Math.max(0, now - liveness.since)
-      return (
-        <Pill tone={age > staleMs ? 'bad' : 'wait'} sign="◌" hint={`Last update ${formatDuration(age)} ago; reconnecting automatically`}>
-          {age > staleMs ? `stale since ${new Date(liveness.since).toLocaleTimeString()}` : `reconnecting, ${formatDuration(age)}`}
-        </Pill>
-      )
-    }
-    default:
-      return liveness satisfies never
+  if (liveness.state !== 'reconnecting') {
+    const { word, ...mark } = marks[liveness.state]
+    return <Pill {...mark}>{word}</Pill>
   }
+  const age = Math.max(0, now - liveness.since)
+  return (
+    <Pill tone={age > staleMs ? 'bad' : 'wait'} sign="◌" hint={`Last update ${formatDuration(age)} ago; reconnecting automatically`}>
+      {age > staleMs ? `stale since ${new Date(liveness.since).toLocaleTimeString()}` : `reconnecting, ${formatDuration(age)}`}
+    </Pill>
+  )
 }
 
 /** An overlay at the bottom, so that the page does not move. */

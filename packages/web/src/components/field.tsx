@@ -1,33 +1,39 @@
 // Form fields, each with a label, a hint and an error.
-import { type ComponentProps, type ReactNode, useEffect, useId, useRef, useState } from 'react'
+import { type ComponentProps, type FormEvent, type ReactNode, useEffect, useId, useRef, useState } from 'react'
 
 const box = 'min-h-7 w-full rounded-md border bg-raised px-2 py-0.5 text-ink aria-invalid:border-bad'
 
 interface FieldProps {
   readonly label: string
   readonly hint?: ReactNode
-  readonly error?: string | null
+  readonly error?: string | null | undefined
   /** The label is for screen readers only. */
-  readonly isLabelHidden?: boolean
+  readonly isLabelHidden?: boolean | undefined
 }
 
-function Frame({
-  id,
+interface ControlProps {
+  readonly id: string
+  readonly 'aria-invalid': boolean
+  readonly 'aria-describedby': string
+}
+
+function Field({
   label,
   hint,
-  error,
+  error = null,
   isLabelHidden = false,
   children,
-}: FieldProps & { readonly id: string; readonly children: ReactNode }) {
+}: FieldProps & { children: (props: ControlProps) => ReactNode }) {
+  const id = useId()
   return (
     <div className="flex min-w-0 flex-col gap-1">
       <label htmlFor={id} className={isLabelHidden ? 'sr-only' : 'font-medium'}>
         {label}
       </label>
-      {children}
+      {children({ id, 'aria-invalid': error !== null, 'aria-describedby': `${id}-note` })}
       <div id={`${id}-note`}>
         {hint !== undefined && <p className="text-soft">{hint}</p>}
-        {error !== undefined && error !== null && (
+        {error !== null && (
           <p role="alert" className="text-bad [overflow-wrap:anywhere]">
             {error}
           </p>
@@ -38,76 +44,45 @@ function Frame({
 }
 
 export function TextField({ label, hint, error, isLabelHidden, className = '', ...rest }: FieldProps & ComponentProps<'input'>) {
-  const id = useId()
   return (
-    <Frame id={id} label={label} hint={hint} error={error ?? null} isLabelHidden={isLabelHidden ?? false}>
-      <input id={id} aria-invalid={typeof error === 'string'} aria-describedby={`${id}-note`} {...rest} className={`${box} ${className}`} />
-    </Frame>
+    <Field {...{ label, hint, error, isLabelHidden }}>{(props) => <input {...props} {...rest} className={`${box} ${className}`} />}</Field>
   )
 }
 
 export function TextArea({ label, hint, error, isLabelHidden, className = '', ...rest }: FieldProps & ComponentProps<'textarea'>) {
-  const id = useId()
   return (
-    <Frame id={id} label={label} hint={hint} error={error ?? null} isLabelHidden={isLabelHidden ?? false}>
-      <textarea
-        id={id}
-        aria-invalid={typeof error === 'string'}
-        aria-describedby={`${id}-note`}
-        {...rest}
-        className={`${box} ${className}`}
-      />
-    </Frame>
+    <Field {...{ label, hint, error, isLabelHidden }}>
+      {(props) => <textarea {...props} {...rest} className={`${box} ${className}`} />}
+    </Field>
   )
 }
 
-export interface Choice {
-  readonly value: string
-  readonly label: string
-}
+type SelectProps = FieldProps & ComponentProps<'select'> & { readonly choices: readonly { value: string; label: string }[] }
 
-export function SelectField({
-  label,
-  hint,
-  error,
-  isLabelHidden,
-  choices,
-  className = '',
-  ...rest
-}: FieldProps & ComponentProps<'select'> & { readonly choices: readonly Choice[] }) {
-  const id = useId()
+export function SelectField({ label, hint, error, isLabelHidden, choices, className = '', ...rest }: SelectProps) {
   return (
-    <Frame id={id} label={label} hint={hint} error={error ?? null} isLabelHidden={isLabelHidden ?? false}>
-      <select id={id} aria-describedby={`${id}-note`} {...rest} className={`${box} ${className}`}>
-        {choices.map((choice) => (
-          <option key={choice.value} value={choice.value}>
-            {choice.label}
-          </option>
-        ))}
-      </select>
-    </Frame>
+    <Field {...{ label, hint, error, isLabelHidden }}>
+      {(props) => (
+        <select {...props} {...rest} className={`${box} ${className}`}>
+          {choices.map((choice) => (
+            <option key={choice.value} value={choice.value}>
+              {choice.label}
+            </option>
+          ))}
+        </select>
+      )}
+    </Field>
   )
 }
 
-interface CheckProps {
-  readonly label: ReactNode
-  readonly hint?: ReactNode
-  readonly isChecked: boolean
-  readonly onChange: (isChecked: boolean) => void
-}
+type OptionProps = ComponentProps<'input'> & { readonly label: ReactNode; readonly hint?: ReactNode }
 
-export function Check({ label, hint, isChecked, onChange }: CheckProps) {
+/** A checkbox or radio button. */
+function Option({ label, hint, ...rest }: OptionProps) {
   const id = useId()
   return (
     <div className="flex min-w-0 items-baseline gap-2">
-      <input
-        id={id}
-        type="checkbox"
-        checked={isChecked}
-        onChange={(event) => onChange(event.target.checked)}
-        aria-describedby={hint === undefined ? undefined : `${id}-hint`}
-        className="translate-y-0.5"
-      />
+      <input id={id} {...rest} aria-describedby={hint === undefined ? undefined : `${id}-hint`} className="translate-y-0.5" />
       <div className="min-w-0 [overflow-wrap:anywhere]">
         <label htmlFor={id}>{label}</label>
         {hint !== undefined && (
@@ -121,6 +96,15 @@ export function Check({ label, hint, isChecked, onChange }: CheckProps) {
   )
 }
 
+interface CheckProps extends Pick<OptionProps, 'label' | 'hint'> {
+  readonly isChecked: boolean
+  readonly onChange: (isChecked: boolean) => void
+}
+
+export function Check({ isChecked, onChange, ...rest }: CheckProps) {
+  return <Option {...rest} type="checkbox" checked={isChecked} onChange={(event) => onChange(event.target.checked)} />
+}
+
 interface RadioGroupProps<T extends string> {
   readonly legend: string
   readonly choices: readonly { readonly value: T; readonly label: string; readonly hint?: string }[]
@@ -129,31 +113,12 @@ interface RadioGroupProps<T extends string> {
 }
 
 export function RadioGroup<T extends string>({ legend, choices, chosen, onSelect }: RadioGroupProps<T>) {
-  const id = useId()
+  const name = useId()
   return (
     <fieldset className="flex min-w-0 flex-col gap-1">
       <legend className="mb-1 font-medium">{legend}</legend>
-      {choices.map(({ value, label, hint }) => (
-        <div key={value} className="flex min-w-0 items-baseline gap-2">
-          <input
-            id={`${id}-${value}`}
-            type="radio"
-            name={id}
-            checked={value === chosen}
-            onChange={() => onSelect(value)}
-            aria-describedby={hint === undefined ? undefined : `${id}-${value}-hint`}
-            className="translate-y-0.5"
-          />
-          <div className="min-w-0">
-            <label htmlFor={`${id}-${value}`}>{label}</label>
-            {hint !== undefined && (
-              <span id={`${id}-${value}-hint`} className="text-soft">
-                {' '}
-                {hint}
-              </span>
-            )}
-          </div>
-        </div>
+      {choices.map(({ value, ...choice }) => (
+        <Option key={value} {...choice} type="radio" name={name} checked={value === chosen} onChange={() => onSelect(value)} />
       ))}
     </fieldset>
   )
@@ -189,6 +154,17 @@ export function SearchField({ label, text, onType }: SearchFieldProps) {
       onChange={({ target }) => onType(target.value === '' ? undefined : target.value)}
     />
   )
+}
+
+type FormProps = Omit<ComponentProps<'form'>, 'onSubmit'> & { readonly onSubmit: () => void }
+
+/** A form that is submitted by script. */
+export function Form({ onSubmit, ...rest }: FormProps) {
+  const submit = (event: FormEvent): void => {
+    event.preventDefault()
+    onSubmit()
+  }
+  return <form {...rest} onSubmit={submit} />
 }
 
 const debounceMs = 250

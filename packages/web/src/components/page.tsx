@@ -27,13 +27,7 @@ export function Page({ title, sentence, actions, children }: PageProps) {
   )
 }
 
-export interface SectionProps {
-  readonly title: string
-  readonly actions?: ReactNode
-  readonly children: ReactNode
-}
-
-export function Section({ title, actions, children }: SectionProps) {
+export function Section({ title, actions, children }: { title: string; actions?: ReactNode; children: ReactNode }) {
   return (
     <section aria-label={title} className="flex flex-col gap-2">
       <header className="flex flex-wrap items-center justify-between gap-2">

@@ -19,7 +19,17 @@ const toneFill: Readonly<Record<Tone, string>> = {
 export const toneSign: Readonly<Record<Tone, string>> = { idle: '○', work: '↓', wait: '◔', good: '✓', bad: '✕' }
 
 /** A sign and a word; `hint` is its tooltip and screen reader text. */
-export function Pill({ tone, sign, hint, children }: { tone: Tone; sign?: string; hint?: string; children: string }) {
+export function Pill({
+  tone,
+  sign,
+  hint,
+  children,
+}: {
+  tone: Tone
+  sign?: string | undefined
+  hint?: string | undefined
+  children: string
+}) {
   return (
     <span title={hint} className={`inline-flex items-center gap-1 whitespace-nowrap ${toneText[tone]}`}>
       <span aria-hidden className="inline-block w-3 text-center text-[0.85em]">

@@ -5,7 +5,7 @@ import { useLayoutEffect, useRef } from 'react'
 export interface Tab {
   readonly id: string
   readonly label: string
-  readonly count?: number
+  readonly count?: number | undefined
 }
 
 export function Tabs({ tabs, selected, label }: { readonly tabs: readonly Tab[]; readonly selected: string; readonly label: string }) {

@@ -37,7 +37,7 @@ export function BackendsPage() {
         label="Backend views"
         selected={selected}
         tabs={[
-          { id: 'installed', label: 'Installed', ...(backends.data === undefined ? {} : { count: backends.data.length }) },
+          { id: 'installed', label: 'Installed', count: backends.data?.length },
           { id: 'gallery', label: 'Gallery' },
         ]}
       />

@@ -5,7 +5,7 @@ import { loginRoutes } from '@muster/protocol'
 import { call } from '../api/client.ts'
 import { Button } from '../components/button.tsx'
 import { CopyBlock } from '../components/copy.tsx'
-import { TextField } from '../components/field.tsx'
+import { Form, TextField } from '../components/field.tsx'
 import { Page } from '../components/page.tsx'
 
 /** Replaces every page without a login. The address is kept and opened after the login. */
@@ -43,13 +43,7 @@ function LoginForm() {
     onSuccess: () => location.reload(),
   })
   return (
-    <form
-      className="flex flex-col items-start gap-2"
-      onSubmit={(event) => {
-        event.preventDefault()
-        login.mutate(key)
-      }}
-    >
+    <Form className="flex flex-col items-start gap-2" onSubmit={() => login.mutate(key)}>
       <div className="w-full">
         <TextField
           label="Admin key"
@@ -69,6 +63,6 @@ function LoginForm() {
       <Button type="submit" look="primary" isBusy={login.isPending || login.isSuccess}>
         Log in
       </Button>
-    </form>
+    </Form>
   )
 }

@@ -47,11 +47,7 @@ function Model({ model }: { readonly model: ModelView }) {
   const sentence = useSentence(model)
   const replicas = useQuery(modelReplicasQuery(model.name)).data
   const tabs = [
-    {
-      id: 'replicas',
-      label: 'Replicas',
-      ...(replicas === undefined ? {} : { count: replicas.filter(({ state }) => state !== 'exited').length }),
-    },
+    { id: 'replicas', label: 'Replicas', count: replicas?.filter(({ state }) => state !== 'exited').length },
     { id: 'config', label: 'Configuration' },
     { id: 'scheduling', label: 'Scheduling' },
     { id: 'placement', label: 'Placement' },

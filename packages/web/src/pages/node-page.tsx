@@ -92,11 +92,10 @@ function NodeTabs({ node }: { readonly node: NodeView }) {
   const { tab = 'replicas', model, q = '' } = route.useSearch()
   const replicas = useQuery(nodeReplicasQuery(node.id)).data?.length
   const intents = useQuery(nodeIntentsQuery(node.id)).data?.length
-  const counted = (count: number | undefined) => (count === undefined || count === 0 ? {} : { count })
   const tabs = [
-    { id: 'replicas', label: 'Replicas', ...counted(replicas) },
-    { id: 'backends', label: 'Backends', ...counted(node.backends.length) },
-    { id: 'intents', label: 'Pending operations', ...counted(intents) },
+    { id: 'replicas', label: 'Replicas', count: replicas || undefined },
+    { id: 'backends', label: 'Backends', count: node.backends.length || undefined },
+    { id: 'intents', label: 'Pending operations', count: intents || undefined },
     { id: 'labels', label: 'Labels and budget' },
     { id: 'logs', label: 'Logs' },
     { id: 'details', label: 'Details' },

@@ -17,7 +17,7 @@ export function OperationsPage() {
   const selected = tab === 'history' ? 'history' : 'active'
   const active = useQuery(operationsQuery('active'))
   const tabs = [
-    { id: 'active', label: 'Active', ...(active.data === undefined ? {} : { count: active.data.length }) },
+    { id: 'active', label: 'Active', count: active.data?.length },
     { id: 'history', label: 'History' },
   ]
   return (

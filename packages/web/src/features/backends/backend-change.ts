@@ -1,5 +1,6 @@
 // A change of a backend as a sheet describes it: its dry run, its submission, and the facts that its preview needs.
 import { keepPreviousData, useQueries, useQuery } from '@tanstack/react-query'
+import { useState } from 'react'
 import {
   type BackendName,
   backendRoutes,
@@ -31,10 +32,20 @@ export interface Targets {
   readonly nodes: readonly NodeId[]
   readonly labels: string
 }
-export const allNodes: Targets = { by: 'all', nodes: [], labels: '' }
+const allNodes: Targets = { by: 'all', nodes: [], labels: '' }
+
+type Selection = { nodes?: NodeId[]; selector?: Selector }
+
+/** The selected nodes of a sheet; `selection` is null while the input has a problem. */
+export function useTargets() {
+  const [targets, setTargets] = useState(allNodes)
+  const read = readTargets(targets)
+  const problem = 'problem' in read ? read.problem : null
+  return { targets, onChange: setTargets, problem, selection: 'problem' in read ? null : read }
+}
 
 /** The fields of a request, or the problem with the input. */
-export function readTargets({ by, nodes, labels }: Targets): { nodes?: NodeId[]; selector?: Selector } | { problem: string } {
+function readTargets({ by, nodes, labels }: Targets): Selection | { problem: string } {
   if (by === 'all') return {}
   if (by === 'nodes') return nodes.length === 0 ? { problem: 'Select at least one node.' } : { nodes: [...nodes] }
   return parseSelector(labels.split('\n').filter((line) => line.trim() !== ''))

@@ -6,7 +6,7 @@ import { type ReactNode, useId } from 'react'
 import { formatBytes, type NodeView } from '@muster/protocol'
 import { Button, buttonClass } from '../../components/button.tsx'
 import { Dialog, useClose } from '../../components/dialog.tsx'
-import { Check, RadioGroup, TextArea } from '../../components/field.tsx'
+import { Form, Check, RadioGroup, TextArea } from '../../components/field.tsx'
 import { Failed } from '../../components/loaded.tsx'
 import { useNotices } from '../../components/notices.tsx'
 import { Pill, type Tone } from '../../components/state.tsx'
@@ -67,16 +67,9 @@ export function ChangeSheet({ title, name, kind, change, dryRun, facts, prompt, 
         </>
       }
     >
-      <form
-        id={formId}
-        className="flex shrink-0 flex-col gap-4"
-        onSubmit={(event) => {
-          event.preventDefault()
-          submit()
-        }}
-      >
+      <Form id={formId} className="flex shrink-0 flex-col gap-4" onSubmit={submit}>
         {children}
-      </form>
+      </Form>
       <PreviewView
         kind={kind}
         query={query}

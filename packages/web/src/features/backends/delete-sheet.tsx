@@ -5,15 +5,13 @@ import { ApiFailure } from '../../api/client.ts'
 import { Check } from '../../components/field.tsx'
 import type { RunningReplica } from './preview.pure.ts'
 import { TargetsField, ChangeSheet } from './change-sheet.tsx'
-import { allNodes, readTargets, useDryRun, useBackendFacts, type BackendChange } from './backend-change.ts'
+import { useDryRun, useBackendFacts, useTargets, type BackendChange } from './backend-change.ts'
 
 export function DeleteSheet({ name }: { readonly name: BackendName }) {
-  const [targets, setTargets] = useState(allNodes)
   const [isForced, setForced] = useState(false)
   const facts = useBackendFacts(name)
-  const selection = readTargets(targets)
-  const problem = 'problem' in selection ? selection.problem : null
-  const query = 'problem' in selection ? null : { node: selection.nodes, force: isForced }
+  const { selection, problem, ...field } = useTargets()
+  const query = selection === null ? null : { node: selection.nodes, force: isForced }
   const change: BackendChange | null = query === null ? null : { kind: 'backend.delete', name, query }
   const dryRun = useDryRun(change, facts.fingerprint)
   const { error } = dryRun.query
@@ -25,9 +23,7 @@ export function DeleteSheet({ name }: { readonly name: BackendName }) {
       title={`Delete ${name}`}
       {...{ name, kind: 'backend.delete', change, dryRun, facts, prompt, isExplained: refusal !== null }}
     >
-      <TargetsField
-        {...{ targets, onChange: setTargets, nodes: having, allLabel: 'All nodes, including offline ones', problem, hasLabels: false }}
-      />
+      <TargetsField {...field} {...{ problem, nodes: having, allLabel: 'All nodes, including offline ones', hasLabels: false }} />
       {(refusal !== null || isForced) && (
         <InUse message={refusal?.message ?? null} replicas={facts.replicas} isForced={isForced} onForce={setForced} />
       )}

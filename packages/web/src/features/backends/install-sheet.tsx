@@ -5,23 +5,21 @@ import { useState } from 'react'
 import { backendGalleryQuery } from '../../api/queries.ts'
 import { TextField } from '../../components/field.tsx'
 import { TargetsField, ChangeSheet } from './change-sheet.tsx'
-import { allNodes, readTargets, useDryRun, useBackendFacts, type BackendChange } from './backend-change.ts'
+import { useDryRun, useBackendFacts, useTargets, type BackendChange } from './backend-change.ts'
 
 const allLabel = 'All compatible nodes'
 
 export function InstallSheet({ name }: { readonly name: BackendName }) {
-  const [targets, setTargets] = useState(allNodes)
   const facts = useBackendFacts(name)
   const offer = useQuery(backendGalleryQuery).data?.backends.find((each) => each.name === name)
-  const selection = readTargets(targets)
-  const problem = 'problem' in selection ? selection.problem : null
-  const change: BackendChange | null = 'problem' in selection ? null : { kind: 'backend.install', body: { backend: name, ...selection } }
+  const { selection, problem, ...field } = useTargets()
+  const change: BackendChange | null = selection === null ? null : { kind: 'backend.install', body: { backend: name, ...selection } }
   const dryRun = useDryRun(change, facts.fingerprint)
   const version = offer === undefined || offer.version === '' ? '' : ` ${offer.version}`
   return (
     <ChangeSheet title={`Install ${name}${version}`} {...{ name, kind: 'backend.install', change, dryRun, facts, prompt: problem ?? '' }}>
       {offer !== undefined && offer.description !== '' && <p className="text-soft [overflow-wrap:anywhere]">{offer.description}</p>}
-      <TargetsField {...{ targets, onChange: setTargets, nodes: facts.nodes, allLabel, problem, hasLabels: true }} />
+      <TargetsField {...field} {...{ problem, nodes: facts.nodes, allLabel, hasLabels: true }} />
     </ChangeSheet>
   )
 }
@@ -31,11 +29,9 @@ const examples = 'oci://registry/name:tag, https://….tar.gz, or file:///dir on
 export function InstallFromUriSheet() {
   const [uri, setUri] = useState('')
   const [name, setName] = useState('')
-  const [targets, setTargets] = useState(allNodes)
   const facts = useBackendFacts(name)
-  const selection = readTargets(targets)
-  const problem = 'problem' in selection ? selection.problem : null
-  const parsed = 'problem' in selection ? null : InstallRequest.safeParse({ uri: uri.trim(), name: name.trim(), ...selection })
+  const { selection, problem, ...field } = useTargets()
+  const parsed = selection === null ? null : InstallRequest.safeParse({ uri: uri.trim(), name: name.trim(), ...selection })
   const change: BackendChange | null = parsed?.success === true ? { kind: 'backend.install', body: parsed.data } : null
   const dryRun = useDryRun(change, facts.fingerprint)
   const nameError = name === '' ? null : (BackendName.safeParse(name.trim()).error?.issues[0]?.message ?? null)
@@ -65,7 +61,7 @@ export function InstallFromUriSheet() {
         spellCheck={false}
         autoComplete="off"
       />
-      <TargetsField {...{ targets, onChange: setTargets, nodes: facts.nodes, allLabel, problem, hasLabels: true }} />
+      <TargetsField {...field} {...{ problem, nodes: facts.nodes, allLabel, hasLabels: true }} />
     </ChangeSheet>
   )
 }

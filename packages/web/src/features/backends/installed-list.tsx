@@ -12,13 +12,7 @@ import { BackendSearch } from './gallery-list.tsx'
 import { availableOf, buildName, buildNames, driftWords, isNewer, type Upgrades } from './backend-words.pure.ts'
 import { ChangeLink } from './change-sheet.tsx'
 
-export interface InstalledListProps {
-  readonly backends: readonly BackendView[]
-  readonly upgrades: Upgrades
-  readonly q: string
-}
-
-export function InstalledList({ backends, upgrades, q }: InstalledListProps) {
+export function InstalledList({ backends, upgrades, q }: { backends: readonly BackendView[]; upgrades: Upgrades; q: string }) {
   const isFound = searchFor(q)
   const matching = backends.filter(({ name }) => isFound(name))
   return (

@@ -11,7 +11,7 @@ import { Check, RadioGroup, TextField } from '../../components/field.tsx'
 import { Failed, Loaded } from '../../components/loaded.tsx'
 import { useNotices } from '../../components/notices.tsx'
 import { listNames, plural, sentence } from '../../format.ts'
-import { allNodes, readTargets, useDryRun, useBackendFacts, type BackendChange } from './backend-change.ts'
+import { useDryRun, useBackendFacts, useTargets, type BackendChange } from './backend-change.ts'
 import { driftWords, isAway, isNewer, type Upgrades, upgradeWords } from './backend-words.pure.ts'
 import { TargetsField, useCloseSheet, ChangeSheet } from './change-sheet.tsx'
 
@@ -29,17 +29,15 @@ const initialRollout = {
 type RolloutText = typeof initialRollout
 
 export function UpgradeSheet({ name }: { readonly name: BackendName }) {
-  const [targets, setTargets] = useState(allNodes)
   const [strategy, setStrategy] = useState<Strategy>('rolling')
   const [text, setText] = useState(initialRollout)
   const facts = useBackendFacts(name)
   const upgrade = useQuery(upgradesQuery).data?.upgrades[name]
-  const selection = readTargets(targets)
-  const problem = 'problem' in selection ? selection.problem : null
+  const { selection, problem, ...field } = useTargets()
   const rollout = Rollout.safeParse({ ...text, canary: toNumber(text.canary), max_parallel: toNumber(text.max_parallel) })
   const rolloutFields = strategy === 'recreate' ? {} : rollout.success ? { rollout: rollout.data } : null
   const change: BackendChange | null =
-    'problem' in selection || rolloutFields === null
+    selection === null || rolloutFields === null
       ? null
       : { kind: 'backend.upgrade', name, body: { strategy, ...rolloutFields, ...selection } }
   const dryRun = useDryRun(change, facts.fingerprint)
@@ -52,9 +50,7 @@ export function UpgradeSheet({ name }: { readonly name: BackendName }) {
           ? 'No update available. The installed build is verified, and repaired if it is damaged.'
           : `${upgradeWords(name, upgrade)}.${isNewer(upgrade) ? '' : ' All nodes get the same build.'}`}
       </p>
-      <TargetsField
-        {...{ targets, onChange: setTargets, nodes: installed, allLabel: 'All nodes with this backend', problem, hasLabels: true }}
-      />
+      <TargetsField {...field} {...{ problem, nodes: installed, allLabel: 'All nodes with this backend', hasLabels: true }} />
       <RadioGroup legend="Strategy" choices={strategies} chosen={strategy} onSelect={setStrategy} />
       {strategy === 'rolling' && <RolloutFields text={text} onChange={setText} problems={problemsOf(rollout.error)} />}
     </ChangeSheet>
@@ -74,13 +70,7 @@ const problemsOf = (error: { issues: readonly { path: readonly PropertyKey[]; me
     ]) ?? [],
   )
 
-interface RolloutFieldsProps {
-  readonly text: RolloutText
-  readonly onChange: (text: RolloutText) => void
-  readonly problems: Problems
-}
-
-function RolloutFields({ text, onChange, problems }: RolloutFieldsProps) {
+function RolloutFields({ text, onChange, problems }: { text: RolloutText; onChange: (text: RolloutText) => void; problems: Problems }) {
   const field = (name: keyof RolloutText) => ({
     value: text[name],
     error: problems[name] ?? null,

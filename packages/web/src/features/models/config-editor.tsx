@@ -8,17 +8,11 @@ import { keys } from '../../api/queries.ts'
 import { ConfirmSheet } from '../../components/dialog.tsx'
 import { useDebounced } from '../../components/field.tsx'
 
-export interface ConfigEditorProps {
-  readonly text: string
-  readonly validation: Validation
-  readonly onChange: (text: string) => void
-}
-
 const minLines = 16
 /** Longer texts scroll without line numbers: a browser takes minutes to render a hundred thousand of them. */
 const maxNumbered = 2_000
 
-export function ConfigEditor({ text, validation, onChange }: ConfigEditorProps) {
+export function ConfigEditor({ text, validation, onChange }: { text: string; validation: Validation; onChange: (text: string) => void }) {
   const id = useId()
   const count = Math.max(minLines, text.split('\n').length + 1)
   const { problem } = validation

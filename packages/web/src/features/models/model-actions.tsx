@@ -9,15 +9,9 @@ import { Loaded } from '../../components/loaded.tsx'
 import { useNotices } from '../../components/notices.tsx'
 import { deleteEffects, unloadEffects } from './model-words.pure.ts'
 
-export interface ModelActionSheetProps {
-  readonly model: ModelView
-  readonly act: 'unload' | 'delete'
-  readonly onClose: () => void
-}
-
 const names = { unload: 'Unload', delete: 'Delete' } as const
 
-export function ModelActionSheet({ model, act, onClose }: ModelActionSheetProps) {
+export function ModelActionSheet({ model, act, onClose }: { model: ModelView; act: 'unload' | 'delete'; onClose: () => void }) {
   const replicas = useQuery(modelReplicasQuery(model.name))
   const mutation = useModelAction(act, { isSheet: true })
   const effects = act === 'unload' ? unloadEffects : deleteEffects

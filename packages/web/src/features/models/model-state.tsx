@@ -24,15 +24,7 @@ export function ModelStateMark({ model, progress }: { readonly model: ModelView;
   )
 }
 
-function BriefFailure({
-  message,
-  nextAt,
-  isServing,
-}: {
-  readonly message: string
-  readonly nextAt: string | null
-  readonly isServing: boolean
-}) {
+function BriefFailure({ message, nextAt, isServing }: { message: string; nextAt: string | null; isServing: boolean }) {
   const now = useNow()
   return (
     <p className={`max-w-md [overflow-wrap:anywhere] ${isServing ? 'text-wait' : 'text-bad'}`} title={message}>

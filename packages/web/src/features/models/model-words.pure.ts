@@ -91,10 +91,8 @@ const countReplicas = ({ replicas_ready: ready, replicas_desired: desired }: Mod
   desired < ready || desired === 0 ? plural(ready, 'replica') : `${ready} of ${plural(desired, 'replica')}`
 
 /** `2 of 2`; a dash when there are none and none are desired. */
-export const replicasOf = ({
-  replicas_ready: ready,
-  replicas_desired: desired,
-}: Pick<ModelView, 'replicas_ready' | 'replicas_desired'>): string =>
+type ReplicaCounts = Pick<ModelView, 'replicas_ready' | 'replicas_desired'>
+export const replicasOf = ({ replicas_ready: ready, replicas_desired: desired }: ReplicaCounts): string =>
   ready === 0 && desired === 0 ? '–' : `${ready} of ${Math.max(ready, desired)}`
 
 /** `Next attempt in 40s`; null when there is no automatic retry. */
@@ -104,12 +102,7 @@ export function describeNextTry(at: string | null, now: number): string {
   return ms > 999 ? `Next attempt in ${formatDuration(ms)}` : 'Next attempt is due'
 }
 
-export interface ModelFilter {
-  readonly q: string
-  readonly state: string
-}
-
-export function filterModels(models: readonly ModelView[], { q, state }: ModelFilter): readonly ModelView[] {
+export function filterModels(models: readonly ModelView[], { q, state }: { q: string; state: string }): readonly ModelView[] {
   const isFound = searchFor(q)
   return models.filter(
     (model) =>

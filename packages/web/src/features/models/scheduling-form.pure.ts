@@ -86,12 +86,7 @@ function numberField(key: string, text: string): Record<string, number | string>
   return typed === '' ? {} : { [key]: /^-?\d+$/.test(typed) ? Number(typed) : typed }
 }
 
-interface Issue {
-  readonly path: readonly PropertyKey[]
-  readonly message: string
-}
-
-function errorsOf(issues: readonly Issue[], form: SchedulingForm): SchedulingErrors {
+function errorsOf(issues: readonly { path: readonly PropertyKey[]; message: string }[], form: SchedulingForm): SchedulingErrors {
   const of = (key: string): { message?: string } => issues.find(({ path }) => path[0] === key) ?? {}
   const general = issues.find(({ path }) => path.length === 0)?.message
   const min = of('min_replicas').message ?? (general?.startsWith('min_replicas') === true ? general : undefined)

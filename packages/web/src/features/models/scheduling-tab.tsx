@@ -4,7 +4,7 @@ import { useState } from 'react'
 import { modelRoutes, type ModelView, type Scheduling } from '@muster/protocol'
 import { call } from '../../api/client.ts'
 import { Button } from '../../components/button.tsx'
-import { SelectField, TextField } from '../../components/field.tsx'
+import { Form, SelectField, TextField } from '../../components/field.tsx'
 import { Failed } from '../../components/loaded.tsx'
 import { useNotices } from '../../components/notices.tsx'
 import { UnsavedGuard } from './config-editor.tsx'
@@ -23,11 +23,10 @@ export function SchedulingTab({ model }: { readonly model: ModelView }) {
   return (
     <div className="grid gap-6 lg:grid-cols-2">
       <UnsavedGuard isDirty={isDirty && !save.isPending} what={`the scheduling of ${model.name}`} />
-      <form
+      <Form
         aria-label="Scheduling"
         className="flex flex-col gap-4"
-        onSubmit={(event) => {
-          event.preventDefault()
+        onSubmit={() => {
           if (read.isValid && isDirty) save.mutate({ form, scheduling: read.scheduling })
         }}
       >
@@ -42,7 +41,7 @@ export function SchedulingTab({ model }: { readonly model: ModelView }) {
           </Button>
         </div>
         <p className="text-soft">Running replicas are not restarted; replicas are only added or drained.</p>
-      </form>
+      </Form>
       <PlacementPreview name={model.name} scheduling={read.isValid && isDirty ? read.scheduling : null} isValid={read.isValid} />
     </div>
   )

@@ -38,13 +38,7 @@ export function AddNodeSheet({ onClose }: { readonly onClose: () => void }) {
   )
 }
 
-interface JoinToken {
-  readonly token: string
-  readonly url: string
-  readonly expires_at: string
-}
-
-function Commands(token: JoinToken) {
+function Commands(token: { token: string; url: string; expires_at: string }) {
   return (
     <>
       <p>Run this command on the machine:</p>

@@ -84,12 +84,7 @@ function LogStatus({ log: { state, waiting, lines }, isPaused }: { readonly log:
   return <Pill tone="good" sign="●">{`following, ${plural(lines.length, 'line')}`}</Pill>
 }
 
-interface LinesProps {
-  readonly lines: readonly string[]
-  readonly isWrapped: boolean
-  readonly isPaused: boolean
-  readonly emptyText: string
-}
+type LinesProps = Readonly<{ lines: readonly string[]; isWrapped: boolean; isPaused: boolean; emptyText: string }>
 
 /** One text node, because thousands of elements would be slow. Stays at the end unless the user scrolled up. */
 function Lines({ lines, isWrapped, isPaused, emptyText }: LinesProps) {
@@ -126,14 +121,8 @@ interface Log {
 const flushMs = 150
 const retryMs = 3_000
 
-interface LogSource {
-  readonly id: NodeId
-  readonly model: ModelName | undefined
-  readonly isPaused: boolean
-}
-
 /** Follows the log of a node and reconnects after failures. */
-function useLog({ id, model, isPaused }: LogSource): Log {
+function useLog({ id, model, isPaused }: { id: NodeId; model: ModelName | undefined; isPaused: boolean }): Log {
   const [log, setLog] = useState<Log>({ lines: [], state: { kind: 'connecting' }, waiting: 0 })
   const paused = useRef(isPaused)
   const flush = useRef<() => void>(() => undefined)

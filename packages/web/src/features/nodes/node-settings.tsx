@@ -4,7 +4,7 @@ import { useState } from 'react'
 import { automaticLabels, formatBytes, nodeRoutes, type NodeView } from '@muster/protocol'
 import { call } from '../../api/client.ts'
 import { Button } from '../../components/button.tsx'
-import { TextField } from '../../components/field.tsx'
+import { Form, TextField } from '../../components/field.tsx'
 import { Section } from '../../components/page.tsx'
 
 const isAutomatic = (key: string): boolean => automaticLabels.some((automatic) => automatic === key)
@@ -47,12 +47,9 @@ function OwnLabel({ node, label, value }: { readonly node: NodeView; readonly la
   const change = useLabelChange(node)
   return (
     <li className="px-3 py-1.5">
-      <form
+      <Form
         className="grid grid-cols-[minmax(0,2fr)_minmax(0,3fr)_6rem] items-start gap-2"
-        onSubmit={(event) => {
-          event.preventDefault()
-          change.mutate({ [label]: typed })
-        }}
+        onSubmit={() => change.mutate({ [label]: typed })}
       >
         <span className="font-mono [overflow-wrap:anywhere]">{label}</span>
         <TextField
@@ -74,7 +71,7 @@ function OwnLabel({ node, label, value }: { readonly node: NodeView; readonly la
             </Button>
           )}
         </span>
-      </form>
+      </Form>
     </li>
   )
 }
@@ -83,13 +80,10 @@ function NewLabel({ node }: { readonly node: NodeView }) {
   const [typed, setTyped] = useState({ key: '', value: '' })
   const change = useLabelChange(node)
   return (
-    <form
+    <Form
       aria-label="New label"
       className="grid max-w-2xl grid-cols-[minmax(0,2fr)_minmax(0,3fr)_6rem] items-end gap-2 px-3"
-      onSubmit={(event) => {
-        event.preventDefault()
-        change.mutate({ [typed.key.trim()]: typed.value }, { onSuccess: () => setTyped({ key: '', value: '' }) })
-      }}
+      onSubmit={() => change.mutate({ [typed.key.trim()]: typed.value }, { onSuccess: () => setTyped({ key: '', value: '' }) })}
     >
       <TextField
         label="New label"
@@ -115,7 +109,7 @@ function NewLabel({ node }: { readonly node: NodeView }) {
           {change.error.message}
         </p>
       )}
-    </form>
+    </Form>
   )
 }
 
@@ -143,13 +137,7 @@ function BudgetForm({ node }: { readonly node: NodeView }) {
       value === null ? call(nodeRoutes.deleteVramBudget, { params }) : call(nodeRoutes.putVramBudget, { params, body: { value } }),
   })
   return (
-    <form
-      className="flex max-w-2xl flex-wrap items-start gap-2"
-      onSubmit={(event) => {
-        event.preventDefault()
-        change.mutate(typed.trim())
-      }}
-    >
+    <Form className="flex max-w-2xl flex-wrap items-start gap-2" onSubmit={() => change.mutate(typed.trim())}>
       <TextField
         label="Budget"
         isLabelHidden
@@ -167,6 +155,6 @@ function BudgetForm({ node }: { readonly node: NodeView }) {
           Remove budget
         </Button>
       )}
-    </form>
+    </Form>
   )
 }

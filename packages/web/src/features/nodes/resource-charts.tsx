@@ -4,7 +4,7 @@ import { useQuery } from '@tanstack/react-query'
 import { useMemo, type ReactNode } from 'react'
 import type { NodeHistory } from '../../api/live-change.pure.ts'
 import { nodeHistoryQuery } from '../../api/queries.ts'
-import { Chart, type Series } from '../../components/chart.tsx'
+import { Chart, type ChartProps, type Series } from '../../components/chart.tsx'
 import { Loaded } from '../../components/loaded.tsx'
 import { useNow } from '../../components/time.tsx'
 import { formatCount } from '../../format.ts'
@@ -75,17 +75,8 @@ function usageLabel(name: string, total: number | null, values: readonly (number
   return total === null || last === undefined ? name : `${name}: ${formatBytesOf(last, total)}`
 }
 
-interface BytesProps {
-  readonly label: string
-  readonly total: number | null
-  readonly times: readonly number[]
-  readonly series: readonly Series[]
-}
-
-function Bytes({ label, total, times, series }: BytesProps) {
-  return (
-    <Chart label={label} times={times} series={series} format={formatBytes} height={height} {...(total === null ? {} : { max: total })} />
-  )
+function Bytes({ total, ...chart }: Pick<ChartProps, 'label' | 'times' | 'series'> & { total: number | null }) {
+  return <Chart {...chart} format={formatBytes} height={height} {...(total === null ? {} : { max: total })} />
 }
 
 function NoChart({ label, children }: { readonly label: string; readonly children: ReactNode }) {

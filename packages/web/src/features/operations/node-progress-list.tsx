@@ -40,11 +40,7 @@ function NodeRow({ node, operation }: { readonly node: OperationNode; readonly o
           {name}
         </Link>
         <span className="w-28 shrink-0">
-          <Pill
-            tone={mark.tone}
-            {...(mark.sign === undefined ? {} : { sign: mark.sign })}
-            {...(mark.hint === undefined ? {} : { hint: mark.hint })}
-          >
+          <Pill tone={mark.tone} sign={mark.sign} hint={mark.hint}>
             {mark.word}
           </Pill>
         </span>

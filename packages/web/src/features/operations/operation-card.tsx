@@ -47,7 +47,7 @@ export function OperationCard({ operation }: { readonly operation: OperationView
 export function OperationMark({ operation }: { readonly operation: OperationView }) {
   const { tone, word, sign, hint } = markOf(operation)
   return (
-    <Pill tone={tone} {...(sign === undefined ? {} : { sign })} {...(hint === undefined ? {} : { hint })}>
+    <Pill tone={tone} sign={sign} hint={hint}>
       {word}
     </Pill>
   )

@@ -1,6 +1,7 @@
 // The message field. Enter sends, Shift + Enter starts a new line.
 import { useEffect, useRef } from 'react'
 import { Button } from '../../components/button.tsx'
+import { Form } from '../../components/field.tsx'
 
 export interface ComposerProps {
   readonly draft: string
@@ -20,14 +21,7 @@ export function Composer({ draft, isBusy, obstacle, onChange, onSend, onStop }: 
     if (obstacle === null && !isBusy && draft.trim() !== '') onSend()
   }
   return (
-    <form
-      aria-label="Composer"
-      onSubmit={(event) => {
-        event.preventDefault()
-        send()
-      }}
-      className="sticky bottom-0 flex flex-col gap-1 border-t bg-paper py-3"
-    >
+    <Form aria-label="Composer" onSubmit={send} className="sticky bottom-0 flex flex-col gap-1 border-t bg-paper py-3">
       <div className="flex items-end gap-2">
         <textarea
           ref={area}
@@ -55,6 +49,6 @@ export function Composer({ draft, isBusy, obstacle, onChange, onSend, onStop }: 
         )}
       </div>
       <p className="min-h-5 text-[13px] text-wait">{obstacle}</p>
-    </form>
+    </Form>
   )
 }

@@ -33,12 +33,9 @@ export function loadingView({ model, reports, operations }: LoadingSources): Loa
   const known = reports.filter((each) => each !== null && each !== undefined)
   const phase = asPhase(model?.state) ?? known.map(({ state }) => asPhase(state)).find((found) => found !== undefined) ?? 'pending'
   const ofPhase = known.filter(({ state }) => state === phase)
-  const measured = [
-    ...ofPhase.map(({ progress, current_bytes: current, total_bytes: total }) => ({ percent: progress, current, total })),
-    ...operations
-      .filter((operation) => isAbout(operation, { phase, model }))
-      .map(({ progress, current_bytes: current, total_bytes: total }) => ({ percent: progress, current, total })),
-  ].filter(({ total }) => total > 0)
+  const measured = [...ofPhase, ...operations.filter((operation) => isAbout(operation, { phase, model }))]
+    .map(({ progress, current_bytes: current, total_bytes: total }) => ({ percent: progress, current, total }))
+    .filter(({ total }) => total > 0)
   return {
     phase,
     node: known.find(({ node }) => node !== null)?.node ?? null,

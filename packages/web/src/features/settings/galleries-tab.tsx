@@ -7,7 +7,7 @@ import { call } from '../../api/client.ts'
 import { backendGalleryQuery, galleriesQuery, keys, modelGalleryQuery } from '../../api/queries.ts'
 import { Button } from '../../components/button.tsx'
 import { ConfirmSheet, Dialog, useClose } from '../../components/dialog.tsx'
-import { TextField } from '../../components/field.tsx'
+import { Form, TextField } from '../../components/field.tsx'
 import { Empty, Loaded } from '../../components/loaded.tsx'
 import { useNotices } from '../../components/notices.tsx'
 import { Section } from '../../components/page.tsx'
@@ -130,10 +130,9 @@ function GallerySheet({ kind, known, edited, onClose }: GallerySheetProps) {
   const nameError = name === '' ? null : (GalleryName.safeParse(name.trim()).error?.issues[0]?.message ?? null)
   return (
     <Dialog title={edited === undefined ? `Add ${kind} gallery` : `Edit gallery ${edited.name}`} place="sheet" onClose={onClose}>
-      <form
+      <Form
         className="flex flex-col gap-4"
-        onSubmit={(event) => {
-          event.preventDefault()
+        onSubmit={() => {
           if (!isTaken && nameError === null) put.mutate()
         }}
       >
@@ -164,7 +163,7 @@ function GallerySheet({ kind, known, edited, onClose }: GallerySheetProps) {
             {edited === undefined ? 'Add gallery' : 'Save'}
           </Button>
         </div>
-      </form>
+      </Form>
     </Dialog>
   )
 }

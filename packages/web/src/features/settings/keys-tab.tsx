@@ -8,13 +8,13 @@ import { keysQuery } from '../../api/queries.ts'
 import { Button } from '../../components/button.tsx'
 import { CopyBlock } from '../../components/copy.tsx'
 import { ConfirmSheet, Dialog, useClose } from '../../components/dialog.tsx'
-import { TextField } from '../../components/field.tsx'
+import { Form, RadioGroup, TextField } from '../../components/field.tsx'
 import { Loaded } from '../../components/loaded.tsx'
 import { useNotices } from '../../components/notices.tsx'
 import { Section } from '../../components/page.tsx'
 import { Cell, Row, Table } from '../../components/table.tsx'
 import { When } from '../../components/time.tsx'
-import { scopes, scopeWords } from './settings-words.pure.ts'
+import { scopeChoices, scopeWords } from './settings-words.pure.ts'
 
 export function KeysTab() {
   // No event updates keys, so they are read each time the tab opens.
@@ -79,14 +79,7 @@ function NewKeySheet({ onClose }: { readonly onClose: () => void }) {
   if (create.data !== undefined) return <CreatedKey created={create.data} onClose={onClose} />
   return (
     <Dialog title="Create key" place="sheet" onClose={onClose}>
-      <form
-        id="new-key"
-        className="flex flex-col gap-4"
-        onSubmit={(event) => {
-          event.preventDefault()
-          create.mutate()
-        }}
-      >
+      <Form id="new-key" className="flex flex-col gap-4" onSubmit={() => create.mutate()}>
         <TextField
           label="Name"
           hint="The program or person that uses the key, such as ci or grafana"
@@ -96,41 +89,21 @@ function NewKeySheet({ onClose }: { readonly onClose: () => void }) {
           error={create.error?.message ?? null}
           onChange={(event) => setName(event.target.value)}
         />
-        <ScopeChoice scope={scope} onSelect={setScope} />
+        <RadioGroup legend="Scope" choices={scopeChoices} chosen={scope} onSelect={setScope} />
         <div className="flex justify-end gap-2">
           <Button onClick={onClose}>Cancel</Button>
           <Button type="submit" look="primary" isBusy={create.isPending}>
             Create key
           </Button>
         </div>
-      </form>
+      </Form>
     </Dialog>
   )
 }
 
-function ScopeChoice({ scope, onSelect }: { readonly scope: Scope; readonly onSelect: (scope: Scope) => void }) {
-  return (
-    <fieldset className="flex flex-col gap-1.5">
-      <legend className="mb-1 font-medium">Scope</legend>
-      {scopes.map((each) => (
-        <label key={each} className="flex items-baseline gap-2">
-          <input type="radio" name="scope" value={each} checked={each === scope} onChange={() => onSelect(each)} />
-          <span>
-            {each} <span className="text-soft">{scopeWords[each]}</span>
-          </span>
-        </label>
-      ))}
-    </fieldset>
-  )
-}
+type NewKey = Readonly<{ name: string; key: string; scope: Scope }>
 
-function CreatedKey({
-  created,
-  onClose,
-}: {
-  readonly created: { readonly name: string; readonly key: string; readonly scope: Scope }
-  readonly onClose: () => void
-}) {
+function CreatedKey({ created, onClose }: { readonly created: NewKey; readonly onClose: () => void }) {
   return (
     <Dialog
       title={`Key ${created.name}`}

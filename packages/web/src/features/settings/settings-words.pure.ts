@@ -8,13 +8,7 @@ export interface BusStatus {
   readonly connected: boolean
   readonly open?: boolean | undefined
 }
-export interface BusWords {
-  readonly tone: Tone
-  readonly word: string
-  readonly sentence: string
-}
-
-export function describeBus({ kind, connected, open }: BusStatus): BusWords {
+export function describeBus({ kind, connected, open }: BusStatus): { tone: Tone; word: string; sentence: string } {
   if (!connected)
     return {
       tone: 'bad',
@@ -71,10 +65,10 @@ export function chooseSettings(settings: readonly SettingView[], search: string)
     .toSorted((a, b) => Number(isChanged(b)) - Number(isChanged(a)) || (a.flag < b.flag ? -1 : a.flag > b.flag ? 1 : 0))
 }
 
-export const scopes: readonly Scope[] = ['inference', 'read', 'admin']
-
 export const scopeWords: Readonly<Record<Scope, string>> = {
   inference: 'can use models through /v1 only',
   read: 'can read everything and change nothing',
   admin: 'can do everything, including creating keys',
 }
+
+export const scopeChoices = (['inference', 'read', 'admin'] as const).map((value) => ({ value, label: value, hint: scopeWords[value] }))

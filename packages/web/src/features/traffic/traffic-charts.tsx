@@ -1,7 +1,7 @@
 // Live charts of the last hour. Loaded lazily, because of the chart library (see traffic-section.tsx).
 import type { StatsBucket } from '@muster/protocol'
 import { useMemo } from 'react'
-import { Chart } from '../../components/chart.tsx'
+import { Chart, type ChartProps, type Series } from '../../components/chart.tsx'
 import { formatCount } from '../../format.ts'
 import { chartHeight, trafficOf } from './traffic.pure.ts'
 
@@ -17,7 +17,6 @@ const rate = (value: number): string => (value > 0 && value < 1 ? value.toFixed(
 
 export function TrafficCharts({ buckets, since, now }: TrafficChartsProps) {
   const traffic = useMemo(() => trafficOf(buckets, { now, since }), [buckets, since, now])
-  const { times } = traffic
   const charts = useMemo(
     () => [
       { label: 'Requests per second', color: '--ink', values: traffic.requests, max: 1 },
@@ -27,20 +26,10 @@ export function TrafficCharts({ buckets, since, now }: TrafficChartsProps) {
     ],
     [traffic],
   )
-  return charts.map(({ label, color, values, max }) => (
-    <TrafficChart key={label} label={label} color={color} values={values} times={times} max={max} />
-  ))
+  return charts.map((chart) => <TrafficChart key={chart.label} {...chart} times={traffic.times} />)
 }
 
-interface TrafficChartProps {
-  readonly label: string
-  readonly color: string
-  readonly times: readonly number[]
-  readonly values: readonly (number | null)[]
-  readonly max: number
-}
-
-function TrafficChart({ label, color, times, values, max }: TrafficChartProps) {
+function TrafficChart({ label, color, values, ...rest }: Series & Pick<ChartProps, 'times' | 'max'>) {
   const series = useMemo(() => [{ label, color, values }], [label, color, values])
-  return <Chart label={label} times={times} series={series} format={rate} max={max} height={chartHeight} />
+  return <Chart label={label} series={series} format={rate} height={chartHeight} {...rest} />
 }
