@@ -9,7 +9,7 @@ export type NodeKey = Readonly<{ publicKey: PublicKey; seed: Secret }>
 
 export interface RequestToSign {
   readonly method: string
-  /** As it stands in the request line. */
+  /** As in the request line. */
   readonly path: string
   readonly body: Uint8Array
   readonly now: Date

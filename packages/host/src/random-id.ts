@@ -1,5 +1,5 @@
-// Ids and secrets, and the hashes under which secrets are stored, compared in constant time.
-import { hash, randomBytes, timingSafeEqual } from 'node:crypto'
+// Ids and secrets, and the hashes under which secrets are stored.
+import { hash, randomBytes } from 'node:crypto'
 
 const alphabet = 'abcdefghijklmnopqrstuvwxyz234567'
 
@@ -16,9 +16,4 @@ export function newSecret(prefix: string): string {
 
 export function sha256Hex(data: string | Uint8Array): string {
   return hash('sha256', data, 'hex')
-}
-
-export function equalHashes(a: string, b: string): boolean {
-  const [left, right] = [Buffer.from(a), Buffer.from(b)]
-  return left.length === right.length && timingSafeEqual(left, right)
 }

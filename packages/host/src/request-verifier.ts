@@ -2,17 +2,12 @@
 // JavaScript in the nkeys library.
 import { createPublicKey, verify, type KeyObject } from 'node:crypto'
 import { maxClockSkewMs, PublicKey, signatureHeaders, signedText } from '@muster/protocol'
-import { decodeUserKey } from './node-key.ts'
+import { decodeUserKey, type RequestToSign } from './node-key.ts'
 import { sha256Hex } from './random-id.ts'
 
-export interface SignedRequest {
-  readonly method: string
-  /** As in the request line. */
-  readonly path: string
-  readonly body: Uint8Array
+export interface SignedRequest extends RequestToSign {
   /** By lower-case name. */
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>
-  readonly now: Date
 }
 
 export type VerificationResult =
