@@ -15,10 +15,8 @@ export interface OpenAt {
   readonly signal: AbortSignal
 }
 
-export interface FileClient {
-  /** From `offset` on if the server supports it; otherwise from the beginning, as its answer states. */
-  open(url: URL, at: OpenAt): Promise<OpenedStream>
-}
+/** Opens from `offset` on if the server supports it; otherwise from the beginning, as its answer states. */
+export type FileClient = (url: URL, at: OpenAt) => Promise<OpenedStream>
 
 export interface FileClientOptions {
   readonly outbound: Outbound
@@ -29,23 +27,21 @@ export interface FileClientOptions {
 
 export function createFileClient({ outbound, clock, log, random = Math.random }: FileClientOptions): FileClient {
   const patiently = createBusyRetry({ clock, log, random })
-  return {
-    async open(url, { offset, validator = null, headers, signal }) {
-      const what = formatUrl(url)
-      const ask: Parameters<typeof openAtOffset>[1]['ask'] = async (asked, fine) => {
-        const response = await outbound.request({ url, headers: { ...(await headers?.()), ...asked }, signal })
-        if (!fine.includes(response.status)) throw await statusFailure(response, { what, who: response.url.host, now: clock.now() })
-        const encoding = response.headers['content-encoding'] ?? 'identity'
-        if (encoding === 'identity') return response
-        response.body.destroy()
-        // The encoded bytes are not those of the file.
-        throw new FleetError({
-          code: 'invalid',
-          retry: 'never',
-          message: `${what} is sent with the encoding ${encoding.slice(0, 40)}, which was not requested`,
-        })
-      }
-      return await patiently(() => openAtOffset(offset, { ask, what, validator }), signal)
-    },
+  return async (url, { offset, validator = null, headers, signal }) => {
+    const what = formatUrl(url)
+    const ask: Parameters<typeof openAtOffset>[1]['ask'] = async (asked, fine) => {
+      const response = await outbound.request({ url, headers: { ...(await headers?.()), ...asked }, signal })
+      if (!fine.includes(response.status)) throw await statusFailure(response, { what, who: response.url.host, now: clock.now() })
+      const encoding = response.headers['content-encoding'] ?? 'identity'
+      if (encoding === 'identity') return response
+      response.body.destroy()
+      // The encoded bytes are not those of the file.
+      throw new FleetError({
+        code: 'invalid',
+        retry: 'never',
+        message: `${what} is sent with the encoding ${encoding.slice(0, 40)}, which was not requested`,
+      })
+    }
+    return await patiently(() => openAtOffset(offset, { ask, what, validator }), signal)
   }
 }

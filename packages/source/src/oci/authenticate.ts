@@ -32,7 +32,7 @@ const longestLifeSeconds = 3600
 export function createAuthenticator({ outbound, credentials, clock }: { outbound: Outbound; credentials: CredentialSource; clock: Clock }) {
   return async (challenges: readonly Challenge[], wanted: TokenRequest): Promise<Authorization | null> => {
     const bearer = challenges.find(({ scheme }) => scheme === 'bearer')
-    const credential = await credentials.find(wanted.registry)
+    const credential = await credentials(wanted.registry)
     if (bearer !== undefined) return fetchToken(bearer, credential, wanted)
     if (credential?.kind !== 'password' || !challenges.some(({ scheme }) => scheme === 'basic')) return null
     return { header: basic(credential), goodUntil: Number.POSITIVE_INFINITY }

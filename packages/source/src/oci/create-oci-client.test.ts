@@ -53,7 +53,6 @@ describe('resolving', () => {
       expect(resolved).toEqual({
         reference: { ...reference(`a/b:${compression}`), digest: made.manifest.digest },
         manifestDigest: made.manifest.digest,
-        manifestBytes: made.manifest.bytes,
         layers: made.layers.map(({ digest, mediaType, diffId, bytes: { length } }) => ({ digest, mediaType, diffId, size: length })),
         config: { digest: made.config.digest, size: made.config.bytes.length },
         totalBytes: made.layers.reduce((sum, { bytes: { length } }) => sum + length, 0),
@@ -408,7 +407,7 @@ describe('E7 a layer', () => {
     store.addBlob(layer)
     registry.guard({ challenge: 'Basic realm="x"', accepts: (header) => header !== undefined })
     registry.on(layer.digest, { do: 'redirect', to: `${store.url}/v2/store/blobs/${layer.digest}?signature=secret` })
-    const credentials = { find: () => Promise.resolve({ kind: 'password', username: 'u', password: new Secret('p') } as const) }
+    const credentials = () => Promise.resolve({ kind: 'password', username: 'u', password: new Secret('p') } as const)
     const from = client({ credentials })
     await from.resolve(reference(), amd64, never)
     const blob = await open(9, from)
@@ -428,9 +427,10 @@ describe('E7 a layer', () => {
 })
 
 describe('E11 credentials', () => {
-  const password = (username: string, secret: string): CredentialSource => ({
-    find: (of) => Promise.resolve(of === registry.host ? { kind: 'password', username, password: new Secret(secret) } : null),
-  })
+  const password =
+    (username: string, secret: string): CredentialSource =>
+    (of) =>
+      Promise.resolve(of === registry.host ? { kind: 'password', username, password: new Secret(secret) } : null)
   const basic = `Basic ${Buffer.from('user:hunter2').toString('base64')}`
   const guardWithToken = (realm = `${registry.url}/token`): void => {
     registry.guard({
@@ -475,7 +475,7 @@ describe('E11 credentials', () => {
   it('that are an identity token are handed in for a token', async () => {
     guardWithToken()
     registry.on('/token', { do: 'answer', status: 200, body: '{"token":"good"}' })
-    const credentials: CredentialSource = { find: () => Promise.resolve({ kind: 'identity', token: new Secret('identity') }) }
+    const credentials: CredentialSource = () => Promise.resolve({ kind: 'identity', token: new Secret('identity') })
     await expect(resolve('a/b:v1', amd64, client({ credentials }))).resolves.toMatchObject({ manifestDigest: image.manifest.digest })
     expect(tokens().map(({ method, path }) => [method, path])).toEqual([['POST', '/token']])
   })

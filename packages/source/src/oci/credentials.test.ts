@@ -15,7 +15,7 @@ afterEach(async () => await dir.remove())
 const find = async (file: unknown, registry: string): Promise<Credential | null> => {
   const path = join(dir.path, 'config.json')
   await writeFile(path, typeof file === 'string' ? file : JSON.stringify(file))
-  return await dockerCredentials({ path, log: silentLog }).find(registry)
+  return await dockerCredentials({ path, log: silentLog })(registry)
 }
 const shown = (found: Credential | null): string | null =>
   found === null ? null : found.kind === 'identity' ? `token ${found.token.reveal()}` : `${found.username}:${found.password.reveal()}`
@@ -47,9 +47,9 @@ it('takes all the forms in which Docker writes a login', async () => {
 it('a file that is not there holds nothing; a new login counts at once', async () => {
   const path = join(dir.path, 'later.json')
   const source = dockerCredentials({ path, log: silentLog })
-  await expect(source.find('a')).resolves.toBe(null)
+  await expect(source('a')).resolves.toBe(null)
   await writeFile(path, JSON.stringify({ auths: { a: login('u:p') } }))
-  expect(shown(await source.find('a'))).toBe('u:p')
+  expect(shown(await source('a'))).toBe('u:p')
 })
 
 it.each([

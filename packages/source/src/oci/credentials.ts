@@ -10,12 +10,10 @@ export type Credential =
   /** Exchanged for tokens at the registry's token service. */
   | Readonly<{ kind: 'identity'; token: Secret }>
 
-export interface CredentialSource {
-  /** For a registry as in a reference: host, or host and port. */
-  find(registry: string): Promise<Credential | null>
-}
+/** Finds the credential for a registry as in a reference: host, or host and port. */
+export type CredentialSource = (registry: string) => Promise<Credential | null>
 
-export const noCredentials: CredentialSource = { find: () => Promise.resolve(null) }
+export const noCredentials: CredentialSource = () => Promise.resolve(null)
 
 const Login = z.object({
   auth: z.string().max(65_536).optional(),
@@ -33,16 +31,14 @@ const largestFile = 1024 * 1024
 
 /** The file is read each time, so that a new login takes effect at once. A missing file holds no credentials. */
 export function dockerCredentials({ path, log }: { path: string; log: Log }): CredentialSource {
-  return {
-    async find(registry) {
-      const file = await read(path)
-      if (file === null) return null
-      const login = Object.entries(file.auths ?? {}).find(([key]) => registryOf(key) === registry)?.[1]
-      const found = login === undefined ? null : credentialOf(login, { path, registry })
-      if (found === null && (file.credsStore !== undefined || file.credHelpers?.[registry] !== undefined))
-        log.warn('credential helpers are not supported; log in without one', { registry, path })
-      return found
-    },
+  return async (registry) => {
+    const file = await read(path)
+    if (file === null) return null
+    const login = Object.entries(file.auths ?? {}).find(([key]) => registryOf(key) === registry)?.[1]
+    const found = login === undefined ? null : credentialOf(login, { path, registry })
+    if (found === null && (file.credsStore !== undefined || file.credHelpers?.[registry] !== undefined))
+      log.warn('credential helpers are not supported; log in without one', { registry, path })
+    return found
   }
 }
 

@@ -32,7 +32,7 @@ function scripted(answer: (url: URL) => OutboundResponse): { api: RegistryApi; a
   }
   return { api: createRegistryApi({ outbound, credentials: noCredentials, clock: systemClock, log: silentLog }), asked }
 }
-const send = (api: RegistryApi): Promise<OutboundResponse> => api.send({ reference, path: 'tags/list', signal })
+const send = (api: RegistryApi): Promise<OutboundResponse> => api({ reference, path: 'tags/list', signal })
 const fail = (error: Error): never => {
   throw error
 }
@@ -40,7 +40,7 @@ const fail = (error: Error): never => {
 it('SEC21 a registry is contacted by https', async () => {
   const { api, asked } = scripted(fine)
   await send(api)
-  await api.send({ reference: parseReference('alpine'), path: 'tags/list', signal })
+  await api({ reference: parseReference('alpine'), path: 'tags/list', signal })
   expect(asked).toEqual(['https://registry.test/v2/a/b/tags/list', 'https://registry-1.docker.io/v2/library/alpine/tags/list'])
 })
 

@@ -16,10 +16,8 @@ export interface RegistryRequest extends Pick<OutboundRequest, 'headers' | 'sign
   readonly access?: 'pull' | 'pull,push'
 }
 
-export interface RegistryApi {
-  /** One attempt, challenges answered. Any status is an answer. */
-  send(request: RegistryRequest): Promise<OutboundResponse>
-}
+/** One attempt, challenges answered. Any status is an answer. */
+export type RegistryApi = (request: RegistryRequest) => Promise<OutboundResponse>
 
 type Scheme = 'https' | 'http'
 
@@ -76,26 +74,24 @@ export function createRegistryApi({ outbound, credentials, clock, log }: Registr
   const at = (registry: string, scheme: Scheme): URL => new URL(`${scheme}://${apiHosts[registry] ?? registry}/`)
 
   /** Https; plain http only when the registry has no https, and only for listed sources. */
-  return {
-    async send(request) {
-      const { registry } = request.reference
-      const known = schemes.get(registry)
-      try {
-        const response = await authorised(at(registry, known ?? 'https'), request)
-        if (known === undefined) schemes.set(registry, 'https')
-        return response
-      } catch (error) {
-        // The registry may have a certificate by now.
-        if (known === 'http' && error instanceof FleetError && error.failure.code === 'unavailable') schemes.delete(registry)
-        if (known !== undefined || !isPlainHttpServer(error)) throw error
-        const response = await authorised(at(registry, 'http'), request).catch((second: unknown) => {
-          throw second instanceof SourceForbidden ? noTls(registry, error) : second
-        })
-        log.info('registry uses plain http', { registry })
-        schemes.set(registry, 'http')
-        return response
-      }
-    },
+  return async (request) => {
+    const { registry } = request.reference
+    const known = schemes.get(registry)
+    try {
+      const response = await authorised(at(registry, known ?? 'https'), request)
+      if (known === undefined) schemes.set(registry, 'https')
+      return response
+    } catch (error) {
+      // The registry may have a certificate by now.
+      if (known === 'http' && error instanceof FleetError && error.failure.code === 'unavailable') schemes.delete(registry)
+      if (known !== undefined || !isPlainHttpServer(error)) throw error
+      const response = await authorised(at(registry, 'http'), request).catch((second: unknown) => {
+        throw second instanceof SourceForbidden ? noTls(registry, error) : second
+      })
+      log.info('registry uses plain http', { registry })
+      schemes.set(registry, 'http')
+      return response
+    }
   }
 }
 

@@ -17,11 +17,11 @@ export interface RegistryCall {
 
 export function createRegistryCall(options: RegistryOptions & { readonly random?: () => number }): RegistryCall {
   const { clock, log, random = Math.random } = options
-  const api = createRegistryApi(options)
+  const sendOnce = createRegistryApi(options)
   return {
     patiently: createBusyRetry({ clock, log, random }),
     async send(request, { what, fine }) {
-      const response = await api.send(request)
+      const response = await sendOnce(request)
       if (fine.includes(response.status)) return response
       throw await statusFailure(response, { what, who: 'the registry', now: clock.now() })
     },

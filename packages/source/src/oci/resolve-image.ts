@@ -22,7 +22,6 @@ export type ResolvedImage = Readonly<{
   /** The digest of the index, if there is one. */
   indexDigest?: Digest
   manifestDigest: Digest
-  manifestBytes: Uint8Array
   /** In the order of unpacking. A layer may occur twice. */
   layers: readonly ImageLayer[]
   config: Readonly<{ digest: Digest; size: number }>
@@ -32,17 +31,16 @@ export type ResolvedImage = Readonly<{
 
 type ImageQuery = Readonly<{ reference: OciReference; platform: Platform; signal: AbortSignal; purpose?: ManifestPurpose }>
 type ManifestDescriptor = Readonly<{ digest: Digest; size: number; mediaType: string }>
-type FetchedManifest = Readonly<{ document: ImageDocument; digest: Digest; bytes: Uint8Array }>
+type FetchedManifest = Readonly<{ document: ImageDocument; digest: Digest }>
 
 export async function resolveImage(call: RegistryCall, asked: ImageQuery): Promise<ResolvedImage> {
   const { reference } = asked
-  const { manifest, digest, bytes, indexDigest } = await findManifest(call, asked)
+  const { manifest, digest, indexDigest } = await findManifest(call, asked)
   const diffIds = await fetchDiffIds(call, { ...asked, manifest })
   return {
     reference: { ...reference, digest: indexDigest ?? digest },
     ...(indexDigest === undefined ? {} : { indexDigest }),
     manifestDigest: digest,
-    manifestBytes: bytes,
     layers: withDiffIds(manifest, diffIds),
     config: { digest: manifest.config.digest, size: manifest.config.size },
     totalBytes: totalOf(manifest),
@@ -51,14 +49,14 @@ export async function resolveImage(call: RegistryCall, asked: ImageQuery): Promi
 
 export async function findManifest(call: RegistryCall, asked: ImageQuery) {
   const first = await fetchManifest(call, asked, null)
-  if (first.document.kind === 'manifest') return { manifest: first.document, digest: first.digest, bytes: first.bytes }
+  if (first.document.kind === 'manifest') return { manifest: first.document, digest: first.digest }
   const what = formatReference(asked.reference)
   const entry = chooseManifest(first.document.manifests, { platform: asked.platform, what })
-  const { document, digest, bytes } = await fetchManifest(call, asked, entry)
+  const { document, digest } = await fetchManifest(call, asked, entry)
   // chooseManifest accepts only images, and the media type of an entry must match its document.
   if (document.kind !== 'manifest')
     throw new FleetError({ code: 'invalid', retry: 'never', message: `${what} has an index inside an index` })
-  return { manifest: document, digest, bytes, indexDigest: first.digest }
+  return { manifest: document, digest, indexDigest: first.digest }
 }
 
 async function fetchManifest(
@@ -77,7 +75,7 @@ async function fetchManifest(
   const wanted = { request, what, ...(digest === null ? {} : { digest }), ...(described === null ? {} : { size: described.size }) }
   const fetched = await fetchDocument(call, wanted)
   const called = { what, purpose, contentType: fetched.contentType, ...(described === null ? {} : { describedAs: described.mediaType }) }
-  return { document: parseManifest(fetched.bytes, called), digest: fetched.digest, bytes: fetched.bytes }
+  return { document: parseManifest(fetched.bytes, called), digest: fetched.digest }
 }
 
 async function fetchDiffIds(call: RegistryCall, asked: ImageQuery & { readonly manifest: Manifest }): Promise<readonly Digest[]> {

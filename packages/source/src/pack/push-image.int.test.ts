@@ -105,9 +105,8 @@ describe('a registry that wants credentials', () => {
   afterAll(() => void guard.close())
 
   it('is given them when it asks, and from then on', async () => {
-    const credentials: CredentialSource = {
-      find: async (registryName) => (registryName === host ? { kind: 'password', username: 'me', password: new Secret('good') } : null),
-    }
+    const credentials: CredentialSource = async (registryName) =>
+      registryName === host ? { kind: 'password', username: 'me', password: new Secret('good') } : null
     await pushImage(image, optionsFor(host, 'team/x', { credentials }))
     expect(seen.filter((line) => line.endsWith(' -'))).toHaveLength(1)
     expect(seen.filter((line) => line.endsWith(right)).length).toBeGreaterThan(4)

@@ -25,7 +25,7 @@ export async function pushImage(image: PackedImage, options: PushOptions): Promi
   const { to, registry, signal, chunkBytes = defaultChunkBytes } = options
   const { tag } = to
   if (tag === null) throw new FleetError({ code: 'invalid', retry: 'never', message: 'an image is pushed under a tag, not under a digest' })
-  const call: Call = (request) => registry.send({ ...request, reference: to, access: 'pull,push', signal })
+  const call: Call = (request) => registry({ ...request, reference: to, access: 'pull,push', signal })
   for (const blob of image.blobs) {
     const isThere = await hasBlob(call, blob.digest)
     if (!isThere) await sendBlob(call, { blob, path: image.layout.pathOf(blob.digest), chunkBytes })

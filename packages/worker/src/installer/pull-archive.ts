@@ -29,7 +29,7 @@ export async function pullArchive(
   held.use(store.hold([digest]))
   let total = 0
   const mirrors = uris.map((each) => async (offset: number) => {
-    const opened = await archives.open(new URL(each), { offset, signal })
+    const opened = await archives(new URL(each), { offset, signal })
     total = opened.size ?? 0
     return opened
   })

@@ -39,7 +39,7 @@ export async function findOrigin(deps: OriginDeps, file: WantedFile, signal: Abo
     case 's3': {
       const { url, headers } = locateFile(source, deps)
       const how = headers === undefined ? { signal } : { signal, headers }
-      return originWithoutDigest((at) => deps.outboundClients().files.open(url, { ...at, ...how }))
+      return originWithoutDigest((at) => deps.outboundClients().files(url, { ...at, ...how }))
     }
     case 'oci': {
       const { reference } = source
