@@ -91,15 +91,13 @@ export async function openServices(
     path: dataDir.path('operations/journal'),
     files: models.contents,
     ...{ installer, work, clock, log },
-    ...stepOf(context),
+    step: context.step,
   })
   opened.defer(() => operations.stop())
   late.operations = operations
   const closing = opened.move()
   return { monitor, client, work, operations, replicas, models, metrics, [Symbol.asyncDispose]: () => closing.disposeAsync() }
 }
-
-const stepOf = ({ step }: WorkerContext): Pick<WorkerContext, 'step'> => (step === undefined ? {} : { step })
 
 type Backends = AsyncDisposable & { readonly installer: Installer; readonly backends: InstalledBackends }
 type Sources = Readonly<{ builtin: BuiltinSource; cluster: () => ClusterSettings | null; late: LateServices }>
@@ -118,7 +116,7 @@ async function openBackends(
     node: () => ({ os: thisRuntime.os, arch: thisRuntime.arch, capability: monitor.capability() }),
     stopProcesses: async (backend, how) => late.replicas?.stopBackend(backend, how),
     relistProcesses: async (version) => late.replicas?.relist(version),
-    ...stepOf(context),
+    step: context.step,
   })
   return { installer: opened.installer, backends: createInstalledBackends(opened.store), [Symbol.asyncDispose]: opened.close }
 }
@@ -128,7 +126,7 @@ async function openModels(context: WorkerContext, { builtin, cluster, late }: So
   const { settings, dataDir, clock, log } = context
   if (settings.type === 'agent') return noModelFiles
   const onChanged = (): void => late.operations?.inventoryChanged()
-  return await openModelFiles({ dataDir, settings, cluster, builtin, onChanged, clock, log, ...stepOf(context) })
+  return await openModelFiles({ dataDir, settings, cluster, builtin, onChanged, clock, log, step: context.step })
 }
 
 type Serving = Readonly<{ work: WorkRegistry; backends: InstalledBackends; models: ModelFiles; metrics: WorkerMetrics }>
@@ -140,7 +138,7 @@ function openSupervisor(context: WorkerContext, { work, backends, models, metric
     drivers: { 'openai-http': createOpenAiHttpDriver({ clock }), 'localai-grpc': createLocalAiGrpcDriver({ clock }) },
     onStarted: metrics.replicaStarted,
     onExited: metrics.replicaExited,
-    ...stepOf(context),
+    step: context.step,
   })
 }
 

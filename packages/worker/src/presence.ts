@@ -1,46 +1,37 @@
 // A node on the bus: serves its commands, then publishes heartbeats, since a controller may send a command on the first one.
 import type { Bus } from '@muster/bus'
-import type { Clock, Log } from '@muster/host'
+import type { Clock } from '@muster/host'
 import { nodeEvents, type Incarnation, type NodeId, type NodeType, type Resources } from '@muster/protocol'
-import { busLeft } from './commands/command.ts'
+import { busLeft, type CommandContext } from './commands/command.ts'
 import { serveCommands } from './commands/serve-commands.ts'
 import type { Presence } from './membership/bus-connection.ts'
 import { startHeartbeat } from './membership/heartbeat.ts'
 import type { WorkerMetrics } from './metrics.ts'
-import type { Operations } from './operations/operations.ts'
-import type { Replicas, RunningReplica } from './supervisor/replicas.ts'
-import type { WorkRegistry } from './work/work-registry.ts'
+import type { RunningReplica } from './supervisor/replicas.ts'
 
-export type PresenceDeps = Readonly<{
-  nodeType: NodeType
-  incarnation: Incarnation
-  work: WorkRegistry
-  operations: Operations
-  replicas: Replicas
-  gatewayUrl: () => string
-  monitor: { readonly resources: () => Resources }
-  heartbeatIntervalMs: () => number
-  requestStop: (message: string) => void
-  metrics: WorkerMetrics
-  /** False: controllers of the original's protocol are refused (commands/legacy.ts). */
-  isLegacyServed?: boolean
-  random: () => number
-  clock: Clock
-  log: Log
-}>
+export type PresenceDeps = Pick<CommandContext, 'work' | 'operations' | 'replicas' | 'gatewayUrl' | 'requestStop' | 'log'> &
+  Readonly<{
+    nodeType: NodeType
+    incarnation: Incarnation
+    monitor: { readonly resources: () => Resources }
+    heartbeatIntervalMs: () => number
+    metrics: WorkerMetrics
+    random: () => number
+    clock: Clock
+  }>
 
 const farewellMs = 2_000
 const maxOpsInBeat = 4096
 const maxReplicasInBeat = 4096
 
 export function createPresence(deps: PresenceDeps): (bus: Bus, nodeId: NodeId) => Presence {
-  const { nodeType, incarnation, work, operations, replicas, gatewayUrl, requestStop, metrics, isLegacyServed = true, log } = deps
+  const { nodeType, incarnation, work, operations, replicas, gatewayUrl, requestStop, metrics, log } = deps
   // One sequence for heartbeats and events, so that a late heartbeat is not taken for one after the goodbye.
   let seq = 0
   const nextSeq = (): number => seq++
   return (bus, nodeId) => {
     const leaving = new AbortController()
-    const context = { bus, nodeId, work, operations, replicas, gatewayUrl, requestStop, isLegacyServed, log, signal: leaving.signal }
+    const context = { bus, nodeId, work, operations, replicas, gatewayUrl, requestStop, isLegacyServed: true, log, signal: leaving.signal }
     const subscriptions = serveCommands(nodeType, context)
     const nodeBus = { bus, nodeId, incarnation, nextSeq }
     const detachAll = nodeType === 'agent' ? [] : [operations.attach(nodeBus), replicas.attach(nodeBus)]

@@ -3,7 +3,7 @@
 import { Agent, request as httpRequest, type IncomingMessage } from 'node:http'
 import { join } from 'node:path'
 import { mintGatewayToken, silentLog, systemClock } from '@muster/host'
-import { BackendName, Digest, gatewayScope, ModelConfig, NodeId, ReplicaId, Resources } from '@muster/protocol'
+import { BackendName, gatewayScope, ModelConfig, NodeId, ReplicaId, Resources } from '@muster/protocol'
 import { createProcesses, freePort, makeTempDir, type StartedProcess } from '@muster/testkit'
 import type { BackendAddress, BackendConnection, Driver, ReplicaSpec } from '../src/drivers/driver.ts'
 import { type Gateway, openGateway, type RouteDeps } from '../src/gateway/gateway.ts'
@@ -34,9 +34,7 @@ export function specOf(id: string, facts: SpecFacts): ReplicaSpec {
   return {
     replicaId: ReplicaId.parse(id),
     model: config.name,
-    revision: 'r1',
     backend: BackendName.parse('scripted'),
-    backendDigest: Digest.parse(`sha256:${'0'.repeat(64)}`),
     directory,
     description,
     config,

@@ -1,6 +1,6 @@
 // The interface of a driver: one per protocol that engines speak. Drivers know HTTP and gRPC, and neither processes nor the bus.
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Digest, BackendName, ModelConfig, ModelName, ReplicaId } from '@muster/protocol'
+import type { BackendName, ModelConfig, ModelName, ReplicaId } from '@muster/protocol'
 import type { BackendDescription } from '../storage/unpack/artifact.ts'
 
 /** The address that a process listens on: this machine only. */
@@ -10,11 +10,8 @@ export type BackendAddress = Readonly<{ kind: 'tcp'; host: '127.0.0.1'; port: nu
 export type ReplicaSpec = Readonly<{
   replicaId: ReplicaId
   model: ModelName
-  revision: string
   backend: BackendName
-  /** The tree it runs from. */
-  backendDigest: Digest
-  /** The root of that tree; also its working directory. */
+  /** The root of the tree it runs from; also its working directory. */
   directory: string
   /** Null for a LocalAI backend, which has only its `run.sh`. */
   description: BackendDescription | null

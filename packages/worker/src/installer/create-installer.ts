@@ -250,13 +250,13 @@ interface OpenInstallerOptions extends OutboundClientsDeps {
   readonly node: () => NodeTraits
   readonly stopProcesses: StopProcesses
   readonly relistProcesses: NonNullable<RoomDeps['relistProcesses']>
-  readonly step?: Step
+  readonly step?: Step | undefined
 }
 
 /** Opens the store in the data directory and creates the installer with clients by the settings of the cluster. */
 export async function openInstaller(options: OpenInstallerOptions) {
   const { dataDir, clock, log, node, step, stopProcesses, relistProcesses } = options
-  const store = await openBackendStore({ root: dataDir.path('backends'), clock, log, ...(step === undefined ? {} : { step }) })
+  const store = await openBackendStore({ root: dataDir.path('backends'), clock, log, step })
   const platform = platformOf({ platform: process.platform, arch: process.arch })
   const installer = createInstaller({ store, sources: createSources(options), platform, node, stopProcesses, relistProcesses, clock, log })
   return { installer, store, close: () => store.close() }

@@ -73,7 +73,7 @@ export interface ModelFilesOptions {
   readonly cluster: () => ClusterSettings | null
   /** Content served by the controllers. */
   readonly builtin: Pick<BuiltinSource, 'images' | 'references'>
-  readonly step?: Step
+  readonly step?: Step | undefined
   /** Free space that the store leaves on this disk. */
   readonly keepFreeBytes?: number
   /** Called when `contents` may have changed. */

@@ -1,15 +1,13 @@
 // Accepts or refuses a command. An accepted command is in the journal before its sender gets the reply; a refused one leaves
 // no trace.
-import { settlesWithin, type Clock, type Log, type Step } from '@muster/host'
+import { settlesWithin } from '@muster/host'
 import { failureOf, type BackendName, type Failure } from '@muster/protocol'
-import type { EventPublisher } from '../work/event-publisher.ts'
 import { decide } from './admission.pure.ts'
 import { intentOf, type BackendCommand, type Outcome } from './backend-command.ts'
 import type { Executor } from './executor.ts'
 import type { Installer } from './installer.ts'
-import type { Journal } from './journal.ts'
-import { acceptedIntentOf, statusOf, type Ledger, type Work } from './ledger.ts'
-import { requestOf } from './run-operation.ts'
+import { acceptedIntentOf, statusOf, type Work } from './ledger.ts'
+import { type ExecutorDeps, requestOf } from './run-operation.ts'
 
 export type Submitted =
   /** `ended` rejects when this worker stops before the work is done. */
@@ -18,16 +16,7 @@ export type Submitted =
 /** The check for commands that can never succeed must not delay the reply by more. */
 const refusalWaitMs = 1_000
 
-export type AdmissionDeps = Readonly<{
-  ledger: Ledger
-  journal: Journal
-  executor: Executor
-  installer: Installer
-  publisher: EventPublisher
-  clock: Clock
-  log: Log
-  step: Step
-}>
+export type AdmissionDeps = ExecutorDeps & Readonly<{ executor: Executor }>
 
 export function createAdmission(deps: AdmissionDeps): (command: BackendCommand) => Promise<Submitted> {
   const { ledger, executor, installer, step } = deps

@@ -34,7 +34,7 @@ export type OperationsDeps = Readonly<{
   files?: () => Promise<readonly StoredFile[]>
   clock: Clock
   log: Log
-  step?: Step
+  step?: Step | undefined
 }>
 
 export async function openOperations(deps: OperationsDeps): Promise<Operations> {

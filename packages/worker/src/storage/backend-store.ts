@@ -58,7 +58,7 @@ export interface BackendStoreOptions {
   readonly root: string
   readonly clock: Clock
   readonly log: Log
-  readonly step?: Step
+  readonly step?: Step | undefined
   readonly limits?: UnpackLimits
   /** Free space that the store leaves on this disk. */
   readonly keepFreeBytes?: number

@@ -107,8 +107,7 @@ async function fetchOnce(deps: FetchDeps, download: ContentDownload, options: Fe
   let have = (await file.stat()).size
   if (have > largest) await file.truncate((have = 0))
   const failed = new AbortController()
-  const onSign = options.onSign === undefined ? {} : { onSign: options.onSign }
-  const hashing = threads.hash(path, { signal: AbortSignal.any([options.signal, failed.signal]), ...onSign })
+  const hashing = threads.hash(path, { ...options, signal: AbortSignal.any([options.signal, failed.signal]) })
   // When the download fails, its error is reported instead of this one.
   hashing.result.catch(() => {})
   try {

@@ -21,7 +21,6 @@ export interface BuildOptions {
 }
 
 export type SignOptions = Pick<BuildOptions, 'signal' | 'onSign'>
-const signOptions = ({ signal, onSign }: SignOptions): SignOptions => ({ signal, ...(onSign === undefined ? {} : { onSign }) })
 
 export interface TreesDeps {
   readonly layout: Layout
@@ -118,7 +117,7 @@ async function placeTree(
   const directory = layout.tree(tree)
   if ((await fileSize(directory)) === null) await rename(staging, directory)
   else if (options.onExisting === 'mend' || (await readTree(layout, tree)) === null) {
-    const mended = await threads.run('mend', { fresh: staging, directory }, signOptions(options))
+    const mended = await threads.run('mend', { fresh: staging, directory }, options)
     log.info('tree mended', { tree, mended })
   }
   await syncPath(layout.trees)
@@ -140,7 +139,7 @@ async function findDamagedLayer(
   if (failureOf(error).code !== 'integrity') return error
   for (const { digest } of layers) {
     const path = layout.blob(digest)
-    if ((await threads.digestOf(path, (await fileSize(path)) ?? 0, signOptions(options))) === digest) continue
+    if ((await threads.digestOf(path, (await fileSize(path)) ?? 0, options)) === digest) continue
     await rm(path, { force: true })
     return damagedLayer(digest, error)
   }

@@ -66,15 +66,13 @@ export function configOf({ order }: Pick<ReplicaRecord, 'order'>): ModelConfig {
 }
 
 export function specOf(record: ReplicaRecord, tree: Tree, modelDirectory: string): ReplicaSpec {
-  const { replica_id: replicaId, model, revision, backend } = record.order
+  const { replica_id: replicaId, model, backend } = record.order
   const config = configOf(record)
   const { model: file } = config.parameters
   return {
     replicaId,
     model,
-    revision,
     backend,
-    backendDigest: tree.digest,
     directory: tree.directory,
     description: tree.description,
     config,

@@ -35,6 +35,7 @@ export type ReplicaDeps = Readonly<{
   logs: LogFiles
   addresses: Addresses
   workerId: string
+  /** The environment of this process; backends get an allow-listed part of it. */
   env: Readonly<Record<string, string | undefined>>
   pace: Pace
   /** Called after the new stage is stored. */

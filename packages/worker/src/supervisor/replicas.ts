@@ -4,14 +4,12 @@ import type { Readable } from 'node:stream'
 import { noStep, type Clock, type DataDir, type Log, type Step } from '@muster/host'
 import type { BackendName, Failure, LoadModel, ModelName, OperationId, ReplicaId, ReplicaState } from '@muster/protocol'
 import type { BackendConnection, Driver } from '../drivers/driver.ts'
-import type { ModelFiles } from '../models/model-files.ts'
 import { createEventPublisher, type EventPublisher, type NodeBus, type OutgoingEvent } from '../work/event-publisher.ts'
 import { createProgressReporter, publishProgress, type ProgressReporter } from '../work/progress.ts'
 import type { WorkRegistry } from '../work/work-registry.ts'
 import { openAddresses } from './addresses.ts'
 import { adoptReplicas } from './adopt.ts'
 import { shutDownReplica } from './end-replica.ts'
-import type { InstalledBackends } from './installed-backends.ts'
 import { findPrunable } from './load-admission.pure.ts'
 import { driverNameOf } from './load-replica.ts'
 import { openLogFiles } from './log-files.ts'
@@ -31,7 +29,7 @@ import {
 import { openReplicaRecords, type ReplicaRecord } from './replica-record.ts'
 import { eventsOf, publicState, replicaFields } from './replica-report.pure.ts'
 import type { Stage } from './replica.pure.ts'
-import { admit, createReplica, isGone, stateOf, type Drivers, type Pace, type Replica, type ReplicaDeps } from './replica.ts'
+import { admit, createReplica, isGone, stateOf, type Pace, type Replica, type ReplicaDeps } from './replica.ts'
 
 export type Accepted = Readonly<{ accepted: true } | { accepted: false; failure: Failure }>
 
@@ -89,21 +87,15 @@ export interface Replicas {
   stop(): Promise<void>
 }
 
-export type ReplicasOptions = Readonly<{
-  dataDir: Pick<DataDir, 'root' | 'path'>
-  work: WorkRegistry
-  backends: InstalledBackends
-  models: Pick<ModelFiles, 'stage' | 'remove'>
-  drivers: Drivers
-  /** The environment of this process; backends get an allow-listed part of it. */
-  env: Readonly<Record<string, string | undefined>>
-  onStarted?: () => void
-  onExited?: (how: { isExpected: boolean }) => void
-  pace?: Partial<Pace>
-  clock: Clock
-  log: Log
-  step?: Step
-}>
+export type ReplicasOptions = Pick<ReplicaDeps, 'backends' | 'models' | 'drivers' | 'env' | 'clock' | 'log'> &
+  Readonly<{
+    dataDir: Pick<DataDir, 'root' | 'path'>
+    work: WorkRegistry
+    onStarted?: () => void
+    onExited?: (how: { isExpected: boolean }) => void
+    pace?: Partial<Pace>
+    step?: Step | undefined
+  }>
 
 const defaultPace: Pace = { silenceMs: 120_000, graceMs: 10_000, drainMs: 300_000, leaveMs: 5_000 }
 /** Ended replicas whose events are published again on each connection. */
