@@ -38,10 +38,7 @@ export function versionIn(json: unknown): string | null {
   return parsed?.success === true ? parsed.data.version : null
 }
 
-export type SocketFinding =
-  | { readonly answered: true; readonly data: Buffer }
-  /** `connected`: the connection was made, and no answer came. */
-  | { readonly answered: false; readonly connected: boolean; readonly reason: string }
+export type SocketFinding = { readonly answered: true; readonly data: Buffer } | { readonly answered: false; readonly reason: string }
 
 interface SocketProbe {
   readonly to: NetConnectOpts
@@ -63,7 +60,7 @@ export function probeSocket({ to, send, isWhole, signal }: SocketProbe): Promise
     }
     limit.addEventListener(
       'abort',
-      () => end({ answered: false, connected, reason: connected ? 'no answer within 4 s' : 'no connection within 4 s' }),
+      () => end({ answered: false, reason: connected ? 'no answer within 4 s' : 'no connection within 4 s' }),
       { once: true },
     )
     socket.on('connect', () => {
@@ -74,7 +71,7 @@ export function probeSocket({ to, send, isWhole, signal }: SocketProbe): Promise
       data = Buffer.concat([data, chunk])
       if (isWhole(data) || data.length > 65_536) end({ answered: true, data })
     })
-    socket.on('error', (error: NodeJS.ErrnoException) => end({ answered: false, connected, reason: error.code ?? error.message }))
-    socket.on('close', () => end({ answered: false, connected, reason: 'the connection was closed' }))
+    socket.on('error', (error: NodeJS.ErrnoException) => end({ answered: false, reason: error.code ?? error.message }))
+    socket.on('close', () => end({ answered: false, reason: 'the connection was closed' }))
   })
 }

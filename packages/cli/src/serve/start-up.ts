@@ -13,18 +13,11 @@ import { readyMessage, type SecretLocation } from './ready-message.ts'
 import type { Service } from './run-service.ts'
 import { type LocalWorker, startLocalWorker } from './start-workers.ts'
 
-export interface UpStart {
+export interface UpStart extends Omit<ControllerStart, 'localHub' | 'ownWorkers'> {
   readonly settings: ControllerSettings & { readonly workers: number } & Partial<ModelFileSettings>
-  readonly explained: readonly ExplainedSetting[]
   readonly given: readonly GivenFlag[]
-  /** Built-in models that are registered on an empty database. */
-  readonly firstModels?: readonly string[]
-  readonly dataDir: string
   readonly env: Readonly<Record<string, string | undefined>>
   readonly version: string
-  readonly log: Log
-  readonly clock: Clock
-  readonly signal: AbortSignal
   readonly print: (text: string) => void
 }
 
@@ -43,7 +36,6 @@ export async function startUp(start: UpStart): Promise<Service> {
     ...start,
     ...(localHub === undefined ? {} : { localHub }),
     ownWorkers: () => ownKeys,
-    ...(start.firstModels === undefined ? {} : { firstModels: start.firstModels }),
   })
   const running = { ...controller, localUrl: localUrl({ host: start.settings.host, port: controller.controller.port }), localHub, ownKeys }
   await startWorkersOn(stack, running, start)
