@@ -5,6 +5,8 @@ import { BackendName, type Intent, type NodeId, type OperationId, type Phase } f
 import { columnsOf, fromIntentRow, type IntentRecord, type IntentRow } from './intent-rows.ts'
 import { retryConflicts } from './errors.ts'
 import { nodeTakesCommands } from './pulses.ts'
+import type { Plan } from './plan.ts'
+import { nodeEndOf, provingMessage } from './settled-node.pure.ts'
 import type { Database } from './tables.ts'
 
 export interface IntentStep {
@@ -286,6 +288,7 @@ export async function applyIntents(
       backend: from.intent.backend,
       row_version: from.rowVersion,
       ...columnsOf(from.intent, to),
+      ...nodeColumns(to, from.plan),
       event,
       detail,
     })),
@@ -294,7 +297,17 @@ export async function applyIntents(
   return rows[0]?.moved ?? []
 }
 
-// Updates the operations that wait for the intents in `moved`. An applied rollback is not a success. A node in a ring is done
+function nodeColumns(to: Intent, plan: Plan) {
+  const end = nodeEndOf(to, plan)
+  return {
+    node_status: end?.status ?? null,
+    node_error: end?.error ?? null,
+    node_error_code: end?.errorCode ?? null,
+    proving_message: provingMessage(plan),
+  }
+}
+
+// Updates the operations that wait for the intents in `moved`. A node in a ring is done
 // when its replicas have moved, which rollout-writes.ts records.
 const followed = sql`
   concerned as (
@@ -304,27 +317,17 @@ const followed = sql`
     ) n
   ), proving as (
     update operation_nodes n set generation = null, proving = m.generation, shown = 'downloading', phase = 'starting',
-      message = case when m.is_rollback then 'previous version restored; moving replicas back' else 'installed; moving its replicas' end, attempts = m.attempts, current_bytes = m.current_bytes,
+      message = m.proving_message, attempts = m.attempts, current_bytes = m.current_bytes,
       total_bytes = m.total_bytes, percentage = m.percentage
     from concerned c join moved m on m.generation = c.generation
     where n.operation_id = c.operation_id and n.node_id = c.node_id and n.generation = c.generation and n.finished_at is null
       and n.ring is not null and m.is_rolled_out
-  ), ended as (
-    select m.*, case
-        when m.state in ('failed', 'dead') and m.is_rollback
-          then 'the rollback failed: ' || (m.last_failure ->> 'message')
-        when m.state in ('failed', 'dead') then m.last_failure ->> 'message'
-        when m.state = 'applied' and m.is_rollback then m.plan -> 'rollback' ->> 'error' end as error,
-      case when m.state in ('failed', 'dead') then m.last_failure ->> 'code'
-        when m.state = 'applied' and m.is_rollback then 'rolled_back' end as error_code
-    from moved m where m.finished_at is not null
   ), settled as (
     update operation_nodes n set
-      status = case when m.error_code is not null then 'error' when m.state = 'applied' then 'success' else 'cancelled' end,
-      message = coalesce(m.error, m.note), error = m.error, error_code = m.error_code,
+      status = m.node_status, message = coalesce(m.node_error, m.note), error = m.node_error, error_code = m.node_error_code,
       attempts = m.attempts, dead = m.state = 'dead', current_bytes = m.current_bytes, total_bytes = m.total_bytes,
       percentage = m.percentage, finished_at = m.finished_at
-    from concerned c join ended m on m.generation = c.generation
+    from concerned c join moved m on m.generation = c.generation and m.node_status is not null
     where n.operation_id = c.operation_id and n.node_id = c.node_id and n.generation = c.generation and n.finished_at is null
       and not (m.is_rolled_out and n.ring is not null)
     returning n.operation_id
@@ -339,7 +342,8 @@ const applySteps = (given: string) => sql<{ moved: { nodeId: string; backend: st
     select * from jsonb_to_recordset(${given}::jsonb) as s (
       node_id text, backend text, row_version bigint, epoch bigint, attempts int, last_failure jsonb, cancel_requested boolean, state text,
       next_at float8, was_sent boolean, wait text, holder text, lease_until float8, accepted_at float8, sign_at float8, is_overdue boolean,
-      finished_at float8, note text, strategy text, event text, detail jsonb)
+      finished_at float8, note text, strategy text, node_status text, node_error text,
+      node_error_code text, proving_message text, event text, detail jsonb)
   ), locked as (
     -- Row by row through the index: the planner estimates every recordset at a hundred rows.
     select i.node_id, i.backend, i.op_id, s.state from (select * from step order by node_id, backend) s cross join lateral (
@@ -364,7 +368,7 @@ const applySteps = (given: string) => sql<{ moved: { nodeId: string; backend: st
       row_version = i.row_version + 1
     from step s join locked l on l.node_id = s.node_id and l.backend = s.backend
     where i.node_id = s.node_id and i.backend = s.backend
-    returning i.*, s.event, s.detail, i.plan ? 'rollback' as is_rollback,
+    returning i.*, s.event, s.detail, s.node_status, s.node_error, s.node_error_code, s.proving_message,
       i.state = 'applied' and i.op_id in (select r.operation_id from rolled_out r) as is_rolled_out
   ), logged as (
     insert into intent_events (node_id, backend, generation, epoch, type, detail)
