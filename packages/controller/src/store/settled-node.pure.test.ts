@@ -1,6 +1,6 @@
 import { BackendName, NodeId, OperationId, type Intent } from '@muster/protocol'
 import { expect, it } from 'vitest'
-import { nodeEndOf } from './settled-node.pure.ts'
+import { nodeEndOf, type NodeEnd } from './settled-node.pure.ts'
 
 const common = {
   ...{ nodeId: NodeId.parse('n-1'), backend: BackendName.parse('llama'), opId: OperationId.parse('op-1'), kind: 'upgrade' as const },
@@ -12,7 +12,7 @@ const ended = (state: 'applied' | 'failed' | 'dead' | 'cancelled'): Intent => ({
 })
 const rollback = { error: 'rolled back: ring 1 failed', plan: {} }
 
-it.each([
+it.each<[string, Intent, Parameters<typeof nodeEndOf>[1], Partial<NodeEnd> | null]>([
   ['an open intent', { ...common, state: 'waiting', nextAt: 0, wasSent: false, lastFailure: null }, {}, null],
   ['an applied one', ended('applied'), {}, { status: 'success', error: null }],
   ['a failed one', ended('failed'), {}, { status: 'error', error: 'no such tag', errorCode: 'not_found' }],
