@@ -308,7 +308,7 @@ describe('load info', () => {
   })
 
   it('S4.4 an empty name is refused', async () => {
-    await expect(save('', 'r')).rejects.toThrow('empty')
+    await expect(save('', 'r')).rejects.toThrow('needs the name of a model')
   })
 
   it('S4.5 is not found where there is none', async () => {
