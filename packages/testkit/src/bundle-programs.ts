@@ -1,7 +1,7 @@
 // Bundles each program that tests start by the hundred into one file: importing a worker's sources costs 1.1 CPU seconds per
 // process, its bundle 0.4. Paths that the sources derive from `import.meta` keep pointing at the sources.
 import { createHash } from 'node:crypto'
-import { globSync, readFileSync, statSync } from 'node:fs'
+import { globSync, statSync } from 'node:fs'
 import { mkdir, readFile, readdir, rename, rm, writeFile } from 'node:fs/promises'
 import { basename, dirname, join, relative } from 'node:path'
 import { pathToFileURL } from 'node:url'
@@ -28,7 +28,7 @@ export async function bundlePrograms(): Promise<string> {
   const manifest: Record<string, string> = {}
   const entries = globSync([...threads, ...programs], { cwd: root })
   const input = Object.fromEntries(entries.map((path) => [path.replaceAll(/[/.]/g, '_'), join(root, path)]))
-  for (const [name, path] of Object.entries(input)) manifest[path] = `${name}.mjs`
+  for (const path of Object.values(input)) manifest[path] = bundleName(path)
   await mkdir(unfinished, { recursive: true })
   await using bundle = await rolldown({ cwd: root, input, platform: 'node', logLevel: 'silent', plugins: [keepPaths(manifest, directory)] })
   await bundle.write({ dir: unfinished, format: 'esm', entryFileNames: '[name].mjs', chunkFileNames: 'chunk-[hash].mjs' })
@@ -46,34 +46,45 @@ export async function findBundle(directory: string | undefined, path: string): P
   return bundled === undefined ? path : join(directory, bundled)
 }
 
-/** A plugin of vitest: tests start the bundled threads too, for 0.17 CPU seconds each instead of 0.4. */
+/**
+ * A plugin of vitest: tests start the bundled threads too, for 0.17 CPU seconds each instead of 0.4. Vitest keeps transformed
+ * code between runs, so the code names no directory of this run.
+ */
 export function startBundledThreads(): Pick<Plugin, 'name'> & { enforce: 'pre'; transform(code: string, id: string): string | null } {
+  const bundled = new Set(globSync([...threads], { cwd: root }).map((path) => join(root, path)))
   return {
     name: 'bundled-threads',
     enforce: 'pre',
-    transform(code, id) {
-      const directory = process.env['TEST_PROGRAMS']
-      if (directory === undefined || !code.includes('new Worker(new URL(')) return null
-      const manifest = JSON.parse(readFileSync(join(directory, 'manifest.json'), 'utf8')) as Record<string, string>
-      return replaceThreadUrls(code, { id, manifest, directory })
-    },
+    transform: (code, id) =>
+      replaceThreadUrls(code, (path) => {
+        const source = join(dirname(id), path)
+        if (!bundled.has(source)) return null
+        const [from, name] = [pathToFileURL(source).href, bundleName(source)].map((text) => JSON.stringify(text))
+        return `(process.env.TEST_PROGRAMS === undefined ? ${from} : 'file://' + process.env.TEST_PROGRAMS + '/' + ${name})`
+      }),
   }
 }
 
-type Bundled = Readonly<{ id: string; manifest: Readonly<Record<string, string>>; directory: string }>
-
-function replaceThreadUrls(code: string, { id, manifest, directory }: Bundled): string {
+/** `replace` gets the path in `new Worker(new URL(path, import.meta.url))` and returns an expression; null keeps it. */
+function replaceThreadUrls(code: string, replace: (path: string) => string | null): string | null {
+  if (!code.includes('new Worker(new URL(')) return null
   return code.replaceAll(/new URL\('(\.[^']*\.ts)', import\.meta\.url\)/g, (whole: string, path: string) => {
-    const bundled = manifest[join(dirname(id), path)]
-    return bundled === undefined ? whole : `new URL(${JSON.stringify(pathToFileURL(join(directory, bundled)).href)})`
+    const replaced = replace(path)
+    return replaced === null ? whole : `new URL(${replaced})`
   })
 }
+
+const bundleName = (source: string): string => `${relative(root, source).replaceAll(/[/.]/g, '_')}.mjs`
 
 const keepPaths = (manifest: Readonly<Record<string, string>>, directory: string): Plugin => ({
   name: 'keep-paths',
   transform(code, id) {
     if (!code.includes('import.meta.')) return null
-    return replaceThreadUrls(code, { id, manifest, directory })
+    const threaded = replaceThreadUrls(code, (path) => {
+      const bundled = manifest[join(dirname(id), path)]
+      return bundled === undefined ? null : JSON.stringify(pathToFileURL(join(directory, bundled)).href)
+    })
+    return (threaded ?? code)
       .replaceAll('import.meta.dirname', JSON.stringify(dirname(id)))
       .replaceAll('import.meta.filename', JSON.stringify(id))
       .replaceAll('import.meta.url', JSON.stringify(pathToFileURL(id).href))
