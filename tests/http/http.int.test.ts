@@ -107,11 +107,11 @@ describe('keys', () => {
     const refused = (key: string, path: string) => createApiClient(cluster.url, keys[key]).get(path)
     expect(await refused('inference', '/api/nodes')).toMatchObject({
       status: 403,
-      body: { error: { message: expect.stringMatching(/scope read$/) } },
+      body: { error: { message: expect.stringMatching(/scope: read$/) } },
     })
     expect(await refused('read', '/api/keys')).toMatchObject({
       status: 403,
-      body: { error: { message: expect.stringMatching(/scope admin$/) } },
+      body: { error: { message: expect.stringMatching(/scope: admin$/) } },
     })
   })
 

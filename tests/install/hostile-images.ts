@@ -90,7 +90,7 @@ const manifests: readonly HostileImage[] = [
   [
     'a chart',
     'invalid',
-    /no image/,
+    /not an image/,
     asManifest({ ...manifest, config: { ...manifest.config, mediaType: 'application/vnd.cncf.helm.config.v1+json' } }),
   ],
   ['a config of 5 MiB', 'invalid', /config/, asManifest({ ...manifest, config: { ...manifest.config, size: 5 << 20 } })],

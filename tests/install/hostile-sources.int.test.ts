@@ -191,7 +191,7 @@ const galleries: readonly Row[] = [
   ],
   ['an entry that is built in', 'invalid', /built-in backend/, offered([{ name: 'evil', uri: `builtin://x@sha256:${'0'.repeat(64)}` }])],
   ['an entry with a line break', 'invalid', /characters that no source has/, offered([{ name: 'evil', uri: 'a/b\nHost: evil' }])],
-  ['an entry by ftp', 'invalid', /not a source/, offered([{ name: 'evil', uri: 'ftp://a/b' }])],
+  ['an entry by ftp', 'invalid', /unsupported source/, offered([{ name: 'evil', uri: 'ftp://a/b' }])],
   ['an entry with a hash that is none', 'invalid', /sha256/, offered([{ name: 'evil', uri: 'a/b', sha256: 'xyz' }])],
   ['an archive without a hash', 'invalid', /needs a sha256/, offered([{ name: 'evil', uri: 'https://127.0.0.1/a.tar.gz' }])],
   ['a meta backend for nobody here', 'incompatible', /nothing for/, offered([{ name: 'evil', capabilities: { 'made-up': 'x' } }])],

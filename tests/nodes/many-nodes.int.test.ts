@@ -105,7 +105,7 @@ describe('a fleet', () => {
     await second().post(`/api/nodes/${id}/approve`)
     await untilStatus('epsilon', 'healthy')
     expect(await worker.stop()).toMatchObject({ code: 0 })
-    expect((await untilStatus('epsilon', 'offline')).status_reason).toMatch(/goodbye/)
+    expect((await untilStatus('epsilon', 'offline')).status_reason).toMatch(/stopped/)
     await cluster.startWorker({ name: 'epsilon', join: first().url })
     expect((await untilStatus('epsilon', 'healthy')).id).toBe(id)
   })

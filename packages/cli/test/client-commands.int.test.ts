@@ -151,7 +151,7 @@ describe('nodes', () => {
     controller.answer(nodeRoutes.list, { nodes: two() })
     controller.answer(nodeRoutes.get, node)
     controller.answer(nodeRoutes.models, { replicas: [] })
-    expect((await muster(['nodes', 'show', 'gpu-1'])).stdout).toMatch(/Status +healthy: heartbeats arrive/)
+    expect((await muster(['nodes', 'show', 'gpu-1'])).stdout).toMatch(/Status +healthy: receiving heartbeats/)
     expect(JSON.parse((await muster(['nodes', 'show', 'gpu-1', '-o', 'json'])).stdout)).toEqual({ ...node, replicas: [] })
   })
 

@@ -286,7 +286,7 @@ describe('a member', () => {
   it('stops on a command over the bus', async () => {
     const { worker, node, bus, events } = await member()
     bus.publish(nodeStop, { node: node.id }, {})
-    expect(await worker.ended).toMatchObject({ code: 0, message: expect.stringContaining('told') })
+    expect(await worker.ended).toMatchObject({ code: 0, message: expect.stringContaining('stopped') })
     await waitFor(() => events.some(({ type }) => type === 'leaving'), { what: 'the goodbye' })
   })
 
