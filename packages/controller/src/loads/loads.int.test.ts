@@ -390,7 +390,8 @@ describe('a node', () => {
     await gone.bus.close()
     const other = await world.addWorker('b', { backends: [] })
     await world.addModel('tiny', { scheduling: { min_replicas: 1 } })
-    await waitFor(() => taken.some(({ event }) => event.type === 'nobody_listens'), { what: 'the first to be asked' })
+    // The failed command or the search for absent nodes, whichever writes first.
+    await waitFor(() => taken.some(({ event }) => ['nobody_listens', 'node_away'].includes(event.type)), { what: 'the load to leave' })
     // Its worker ended a moment ago, and was not missed yet.
     await waitFor(async () => (await world.store.nodes.find(gone.id))?.answering === 'no', { what: 'that to be noted' })
     await other.upgrade('')
