@@ -127,7 +127,8 @@ export async function startFleet(options: FleetOptions): Promise<Fleet> {
       waitFor(
         async () => {
           const model = await world.model(name)
-          return is(model) ? model : null
+          if (is(model)) return model
+          throw new Error(`${JSON.stringify(model)} with ${JSON.stringify(await world.replicas(name))}`)
         },
         { what: `the model ${name}`, timeoutMs },
       ),

@@ -17,6 +17,7 @@ import { thisRuntime } from './resources/read-machine.ts'
 import { createResourceMonitor, type ResourceMonitor } from './resources/resource-monitor.ts'
 import { createToolRunner, startTool } from './resources/run-tool.ts'
 import type { EffectiveSettings, WorkerSettings } from './settings.ts'
+import { createThreads, type Threads } from './storage/threads.ts'
 import { createInstalledBackends, noBackends, type InstalledBackends } from './supervisor/installed-backends.ts'
 import { openReplicas, type Replicas } from './supervisor/replicas.ts'
 import { createWorkRegistry, type WorkRegistry } from './work/work-registry.ts'
@@ -80,8 +81,10 @@ export async function openServices(
   const builtin = createBuiltinSource({ client, nodeId: () => node.record().id, clock, log })
   const work = createWorkRegistry({ clock })
   const late: LateServices = { replicas: null, operations: null }
-  const { installer, backends } = opened.use(await openBackends(context, { monitor, builtin, cluster, late }))
-  const models = opened.adopt(await openModels(context, { builtin, cluster, late }), (files) => files.close())
+  const threads = opened.adopt(createThreads(), (each) => each.close())
+  const sources = { threads, builtin, cluster, late }
+  const { installer, backends } = await openBackends(context, { ...sources, monitor })
+  const models = opened.adopt(await openModels(context, sources), (files) => files.close())
   const metrics = createWorkerMetrics({ resources: monitor.resources, isBusConnected, replicas: () => late.replicas?.running() ?? [] })
   const replicas = await openSupervisor(context, { work, backends, models, metrics })
   opened.defer(() => replicas.stop())
@@ -99,34 +102,34 @@ export async function openServices(
   return { monitor, client, work, operations, replicas, models, metrics, [Symbol.asyncDispose]: () => closing.disposeAsync() }
 }
 
-type Backends = AsyncDisposable & { readonly installer: Installer; readonly backends: InstalledBackends }
-type Sources = Readonly<{ builtin: BuiltinSource; cluster: () => ClusterSettings | null; late: LateServices }>
+type Backends = Readonly<{ installer: Installer; backends: InstalledBackends }>
+type Sources = Readonly<{ threads: Threads; builtin: BuiltinSource; cluster: () => ClusterSettings | null; late: LateServices }>
 
 /** An agent node has no backends and no store for them. */
 async function openBackends(
   context: WorkerContext,
-  { monitor, builtin, cluster, late }: Sources & { monitor: ResourceMonitor },
+  { monitor, threads, builtin, cluster, late }: Sources & { monitor: ResourceMonitor },
 ): Promise<Backends> {
   const { settings, dataDir, clock, log } = context
   if (context.installer !== undefined || settings.type === 'agent')
-    return { installer: context.installer ?? noInstaller, backends: noBackends, [Symbol.asyncDispose]: async () => undefined }
+    return { installer: context.installer ?? noInstaller, backends: noBackends }
   const { allowSource, dockerConfig } = settings
   const opened = await openInstaller({
-    ...{ dataDir, cluster, allowSource, dockerConfig, builtin, clock, log },
+    ...{ dataDir, threads, cluster, allowSource, dockerConfig, builtin, clock, log },
     node: () => ({ os: thisRuntime.os, arch: thisRuntime.arch, capability: monitor.capability() }),
     stopProcesses: async (backend, how) => late.replicas?.stopBackend(backend, how),
     relistProcesses: async (version) => late.replicas?.relist(version),
     step: context.step,
   })
-  return { installer: opened.installer, backends: createInstalledBackends(opened.store), [Symbol.asyncDispose]: opened.close }
+  return { installer: opened.installer, backends: createInstalledBackends(opened.store) }
 }
 
 /** An agent node has no models either. */
-async function openModels(context: WorkerContext, { builtin, cluster, late }: Sources): Promise<ModelFiles> {
+async function openModels(context: WorkerContext, { threads, builtin, cluster, late }: Sources): Promise<ModelFiles> {
   const { settings, dataDir, clock, log } = context
   if (settings.type === 'agent') return noModelFiles
   const onChanged = (): void => late.operations?.inventoryChanged()
-  return await openModelFiles({ dataDir, settings, cluster, builtin, onChanged, clock, log, step: context.step })
+  return await openModelFiles({ dataDir, threads, settings, cluster, builtin, onChanged, clock, log, step: context.step })
 }
 
 type Serving = Readonly<{ work: WorkRegistry; backends: InstalledBackends; models: ModelFiles; metrics: WorkerMetrics }>

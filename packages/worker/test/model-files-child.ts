@@ -4,6 +4,7 @@ import { resolveSettings, silentLog, systemClock } from '@muster/host'
 import { ModelName } from '@muster/protocol'
 import { openModelFiles } from '../src/models/model-files.ts'
 import { workerSettings } from '../src/settings.ts'
+import { sharedThreads } from './shared-threads.ts'
 
 const [root = '', uri = '', sha256 = '', killAt = ''] = process.argv.slice(2)
 
@@ -11,6 +12,7 @@ const files = await openModelFiles({
   dataDir: { path: (name) => join(root, name) },
   settings: resolveSettings(workerSettings, { flags: { 'allow-source': ['127.0.0.1'] }, env: {} }),
   cluster: () => null,
+  threads: sharedThreads,
   builtin: { references: () => [], images: { resolve: fail, resolveFile: fail, openBlob: fail } },
   keepFreeBytes: 0,
   step: (name) => {

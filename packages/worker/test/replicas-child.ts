@@ -12,6 +12,7 @@ import { openBackendStore } from '../src/storage/backend-store.ts'
 import { createInstalledBackends } from '../src/supervisor/installed-backends.ts'
 import { openReplicas } from '../src/supervisor/replicas.ts'
 import { createWorkRegistry } from '../src/work/work-registry.ts'
+import { sharedThreads } from './shared-threads.ts'
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -19,7 +20,13 @@ const { values, positionals } = parseArgs({
 })
 const [root = ''] = positionals
 const step = (name: string): void => void (name === values['kill-at'] && process.kill(process.pid, 'SIGKILL'))
-const store = await openBackendStore({ root: join(root, 'backends'), clock: systemClock, log: silentLog, keepFreeBytes: 0 })
+const store = await openBackendStore({
+  root: join(root, 'backends'),
+  threads: sharedThreads,
+  clock: systemClock,
+  log: silentLog,
+  keepFreeBytes: 0,
+})
 const replicas = await openReplicas({
   dataDir: { root, path: (name) => join(root, name) },
   backends: createInstalledBackends(store),

@@ -35,6 +35,7 @@ import { openReplicas, type Replicas, type ReplicasOptions } from '../src/superv
 import { createWorkRegistry, type WorkRegistry } from '../src/work/work-registry.ts'
 import { nodeId } from './operations-world.ts'
 import { recordingLog, type RecordingLog } from './recording-log.ts'
+import { sharedThreads } from './shared-threads.ts'
 import { never, recordOf } from './test-store.ts'
 
 export const replicaId = (text: string): ReplicaId => ReplicaId.parse(text)
@@ -75,7 +76,7 @@ export async function startReplicas(options: WorldOptions = {}): Promise<Replica
   const temp = options.temp ?? (await makeTempDir('replicas'))
   const root = options.root ?? join(temp.path, 'data')
   const log = recordingLog()
-  const store = await openBackendStore({ root: join(root, 'backends'), clock: systemClock, log, keepFreeBytes: 0 })
+  const store = await openBackendStore({ root: join(root, 'backends'), threads: sharedThreads, clock: systemClock, log, keepFreeBytes: 0 })
   const install = async (version: string): Promise<Digest> => {
     const build = join(temp.path, `build-${version}`)
     await copyScriptedBackend(build, { version })
@@ -104,7 +105,7 @@ export async function startReplicas(options: WorldOptions = {}): Promise<Replica
 type Parts = Pick<ReplicasWorld, 'replicas' | 'work' | 'store' | 'digest' | 'root' | 'log' | 'install'> & { temp: TempDir }
 
 async function attachTo(parts: Parts): Promise<ReplicasWorld> {
-  const { replicas, store, root, temp, log } = parts
+  const { replicas, root, temp, log } = parts
   const hub = createLocalHub({ log })
   const [bus, own] = [hub.connect(), hub.connect()]
   const events: NodeEvent[] = []
@@ -121,7 +122,7 @@ async function attachTo(parts: Parts): Promise<ReplicasWorld> {
   }
   const leave = async (): Promise<void> => {
     detach()
-    await Promise.all([bus.close(), own.close(), store.close()])
+    await Promise.all([bus.close(), own.close()])
   }
   return {
     ...parts,

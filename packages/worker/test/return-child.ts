@@ -6,10 +6,11 @@ import { perform } from '../src/operations/run-operation.ts'
 import { createInstaller } from '../src/installer/create-installer.ts'
 import { openBackendStore } from '../src/storage/backend-store.ts'
 import { installContext, ownPlatform } from './registry-installer.ts'
+import { sharedThreads } from './shared-threads.ts'
 
 const [root = '', killAt = '', digest = ''] = process.argv.slice(2)
 const step = (name: string): void => void (name === killAt && process.kill(process.pid, 'SIGKILL'))
-const store = await openBackendStore({ root, clock: systemClock, log: silentLog, keepFreeBytes: 0, step })
+const store = await openBackendStore({ root, threads: sharedThreads, clock: systemClock, log: silentLog, keepFreeBytes: 0, step })
 const installer = createInstaller({
   store,
   sources: () => {
@@ -22,4 +23,3 @@ const installer = createInstaller({
 })
 const order = BackendCommand.parse({ kind: 'upgrade', backend: 'llama', uri: 'registry.example/llama:1', digest })
 process.stdout.write(JSON.stringify(await perform(order, { installer, context: installContext() })))
-await store.close()

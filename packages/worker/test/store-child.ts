@@ -4,13 +4,14 @@ import { Digest } from '@muster/protocol'
 import { openBackendStore } from '../src/storage/backend-store.ts'
 import { backendLayer, layersOf, never, recordOf, streamOf, treeOf } from './test-store.ts'
 import { upgradeLayers } from './upgrade-layers.ts'
+import { sharedThreads } from './shared-threads.ts'
 
 const [root = '', killAt = ''] = process.argv.slice(2)
 
 const step = (name: string): void => {
   if (name === killAt) process.kill(process.pid, 'SIGKILL')
 }
-const store = await openBackendStore({ root, clock: systemClock, log: silentLog, keepFreeBytes: 0, step })
+const store = await openBackendStore({ root, threads: sharedThreads, clock: systemClock, log: silentLog, keepFreeBytes: 0, step })
 for (const layer of upgradeLayers) {
   const open = async (offset: number) => ({ stream: streamOf(layer.bytes, offset, 10_000), offset })
   await store.fetchBlob({ digest: Digest.parse(layer.digest), size: layer.size, open }, { signal: never })
@@ -24,4 +25,3 @@ await store.fetchBlob(
   { signal: never },
 )
 await store.collect(never)
-await store.close()

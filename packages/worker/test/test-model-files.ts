@@ -11,6 +11,7 @@ import type { WorkProgress } from '../src/work/progress.ts'
 import { type ModelFiles, type ModelFilesOptions, openModelFiles, type StagedModel } from '../src/models/model-files.ts'
 import { workerSettings } from '../src/settings.ts'
 import { recordingLog, type RecordingLog } from './recording-log.ts'
+import { sharedThreads } from './shared-threads.ts'
 
 export interface TestModelFiles extends AsyncDisposable {
   readonly files: ModelFiles
@@ -65,6 +66,7 @@ async function openIn(temp: TempDir, options: TestOptions): Promise<TestModelFil
     dataDir: { path: (name) => join(root, name) },
     settings,
     cluster: () => null,
+    threads: sharedThreads,
     ...{ builtin, clock, log, keepFreeBytes },
     ...(step === undefined ? {} : { step }),
   })

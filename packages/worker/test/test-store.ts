@@ -9,6 +9,7 @@ import { openBackendStore, type BackendStore, type BackendStoreOptions } from '.
 import type { InstalledRecord } from '../src/storage/records.ts'
 import type { TreeSummary } from '../src/storage/unpack/tree-manifest.ts'
 import { recordingLog, type RecordingLog } from './recording-log.ts'
+import { sharedThreads } from './shared-threads.ts'
 
 export const never = new AbortController().signal
 export const runSh: TarEntry = { path: 'run.sh', data: '#!/bin/sh\n', mode: 0o755 }
@@ -37,7 +38,7 @@ export async function makeTestStore(options: Partial<BackendStoreOptions> = {}):
 async function openIn(temp: TempDir, options: Partial<BackendStoreOptions>): Promise<TestStore> {
   const root = options.root ?? join(temp.path, 'data')
   const log = recordingLog()
-  const store = await openBackendStore({ clock: systemClock, log, keepFreeBytes: 0, ...options, root })
+  const store = await openBackendStore({ threads: sharedThreads, clock: systemClock, log, keepFreeBytes: 0, ...options, root })
   const put = (layer: Layer): Promise<void> => putLayer(store, layer)
   return {
     store,
@@ -49,14 +50,8 @@ async function openIn(temp: TempDir, options: Partial<BackendStoreOptions>): Pro
       for (const layer of layers) await put(layer)
       return store.unpack(treeOf(layers), layersOf(layers), { signal, ...rest })
     },
-    reopen: async (again = {}) => {
-      await store.close()
-      return openIn(temp, { ...options, ...again })
-    },
-    [Symbol.asyncDispose]: async () => {
-      await store.close()
-      await temp.remove()
-    },
+    reopen: (again = {}) => openIn(temp, { ...options, ...again }),
+    [Symbol.asyncDispose]: () => temp.remove(),
   }
 }
 

@@ -16,6 +16,7 @@ import type { InstallContext, Installer, InstallOutcome, InstallRequest } from '
 import { type BackendStore, openBackendStore } from '../storage/backend-store.ts'
 import { storageFailureOf } from '../storage/disk-space.ts'
 import { type Activation, type InstalledRecord, listedDigest, matchesDigest } from '../storage/records.ts'
+import type { Threads } from '../storage/threads.ts'
 import { createOutboundClients, type OutboundClientsDeps } from '../outbound-clients.ts'
 import type { BuiltinSource } from './builtin-source.ts'
 import { type BackendSource, findSource, type OfferedGallery, sourceProblem } from './find-source.ts'
@@ -245,6 +246,7 @@ const notInstalled = (backend: BackendName): FleetError =>
 
 interface OpenInstallerOptions extends OutboundClientsDeps {
   readonly dataDir: DataDir
+  readonly threads: Threads
   /** Content served by the controllers. */
   readonly builtin: BuiltinSource
   readonly node: () => NodeTraits
@@ -255,11 +257,11 @@ interface OpenInstallerOptions extends OutboundClientsDeps {
 
 /** Opens the store in the data directory and creates the installer with clients by the settings of the cluster. */
 export async function openInstaller(options: OpenInstallerOptions) {
-  const { dataDir, clock, log, node, step, stopProcesses, relistProcesses } = options
-  const store = await openBackendStore({ root: dataDir.path('backends'), clock, log, step })
+  const { dataDir, threads, clock, log, node, step, stopProcesses, relistProcesses } = options
+  const store = await openBackendStore({ root: dataDir.path('backends'), threads, clock, log, step })
   const platform = platformOf({ platform: process.platform, arch: process.arch })
   const installer = createInstaller({ store, sources: createSources(options), platform, node, stopProcesses, relistProcesses, clock, log })
-  return { installer, store, close: () => store.close() }
+  return { installer, store }
 }
 
 function createSources({ cluster, builtin, ...deps }: OpenInstallerOptions): () => Sources {

@@ -95,7 +95,6 @@ it.each([
     for (const layers of [one, two, [backendLayer('stray')]]) await tested.install(layers)
     await tested.store.activate(recordOf('llama', treeOf(one), '1'))
     await tested.store.activate(recordOf('llama', treeOf(two), '2'))
-    await tested.store.close()
     const child = new URL('../../test/return-child.ts', import.meta.url).pathname
     const run = (killAt: string) => processes.start('node', { args: [child, tested.root, killAt, treeOf(one)] })
     const killed = await run(step)
@@ -103,12 +102,10 @@ it.each([
     const again = await tested.reopen()
     expect(await again.store.list()).toMatchObject([{ name: 'llama', version }])
     for (const tree of [treeOf(one), treeOf(two)]) expect(await again.store.verify(tree, { signal: never })).toBe('intact')
-    await again.store.close()
     const next = await run('none')
     expect(await next.exited, next.output()).toMatchObject({ code: 0 })
     const last = await tested.reopen()
     expect(await last.store.list()).toMatchObject([{ version: '1' }])
     expect((await last.store.get(recordOf('llama', treeOf(one)).name))?.previous).toMatchObject({ digest: treeOf(two) })
-    await last.store.close()
   },
 )

@@ -8,6 +8,7 @@ import { failureOf, ReplicaId, type Failure } from '@muster/protocol'
 import { askState, loadOf, replicaId, type WorldOptions } from '../../test/replicas-world.ts'
 import { startServingInstaller, type ServingInstaller } from '../../test/serving-installer.ts'
 import { never } from '../../test/test-store.ts'
+import { unmount } from '../../test/unmount.ts'
 
 const quick: WorldOptions = { pace: { graceMs: 500, drainMs: 10_000 } }
 
@@ -78,7 +79,7 @@ describe('on a small disk', () => {
       })
       await work(tested)
     } finally {
-      run('umount', own.path)
+      await unmount(own.path)
       await own.remove()
     }
   }

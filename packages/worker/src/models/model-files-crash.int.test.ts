@@ -7,6 +7,7 @@ import { ModelName } from '@muster/protocol'
 import { createProcesses, isLongRun, makeTempDir, sampleCases, startFileServer, type FileServer, type TempDir } from '@muster/testkit'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { bytesOf, contentOf, failureOfStage, makeTestModelFiles, never, streamOf } from '../../test/test-model-files.ts'
+import { unmount } from '../../test/unmount.ts'
 
 const mb = 1024 ** 2
 const child = fileURLToPath(new URL('../../test/model-files-child.ts', import.meta.url))
@@ -83,7 +84,7 @@ describe('on a disk of 24 MB', () => {
     }
   })
   afterAll(async () => {
-    if (mountFailure === null) run('umount', temp.path)
+    if (mountFailure === null) await unmount(temp.path)
     await temp.remove()
   })
 

@@ -26,7 +26,7 @@ import { createBlobs, type FetchDeps, fileSize } from '../storage/blobs.ts'
 import { createSpaceCheck, withStorageFailures } from '../storage/disk-space.ts'
 import { createClaim, createHolds, createSemaphore } from '../storage/locks.ts'
 import { prepareDirectories } from '../storage/layout.ts'
-import { createThreads } from '../storage/threads.ts'
+import type { Threads } from '../storage/threads.ts'
 import { createOutboundClients } from '../outbound-clients.ts'
 import { collectContent, type CollectContentDeps } from './collect.ts'
 import { listContents, openContent, receiveContent } from './content.ts'
@@ -68,6 +68,8 @@ export interface ModelFiles {
 
 export interface ModelFilesOptions {
   readonly dataDir: Pick<DataDir, 'path'>
+  /** Shared with the store of backends. */
+  readonly threads: Threads
   readonly settings: Settings
   /** Settings of the cluster; null before the first session. */
   readonly cluster: () => ClusterSettings | null
@@ -88,12 +90,11 @@ type Settings = Pick<EffectiveSettings, 'allowSource' | 'dockerConfig' | keyof M
 const largestBytes = 4 * 1024 ** 4
 
 export async function openModelFiles(options: ModelFilesOptions): Promise<ModelFiles> {
-  const { clock, log, settings, cluster, builtin, step = noStep, keepFreeBytes = 256 * 1024 ** 2 } = options
+  const { threads, clock, log, settings, cluster, builtin, step = noStep, keepFreeBytes = 256 * 1024 ** 2 } = options
   const layout = modelLayoutOf(options.dataDir.path('models'))
   const { incoming, byModel, uploads, verifiedFiles, knownSources } = layout
   await prepareDirectories([incoming, layout.blobs, byModel, uploads, verifiedFiles, knownSources], layout.staging)
   const holds = createHolds()
-  const threads = createThreads()
   const fetching: FetchDeps = { layout, threads, step, largestBytes, requireSpace: createSpaceCheck(layout.root, keepFreeBytes) }
   const blobs = createBlobs({ ...fetching, layout, claim: createClaim(holds) })
   const folders = createModelFolders({ layout, clock })
@@ -137,7 +138,6 @@ export async function openModelFiles(options: ModelFilesOptions): Promise<ModelF
     close: async () => {
       closing.abort(new FleetError({ code: 'cancelled', retry: 'backoff', message: 'the worker is stopping' }))
       await Promise.allSettled([...running, firstCollection])
-      await threads.close()
     },
   }
 }

@@ -300,7 +300,6 @@ describe('trees', () => {
     await expect(again.install(layers, { signal: abort.signal })).rejects.toBe(reason)
     expect(await readdir(join(again.root, 'staging'))).toEqual([])
     expect(await again.store.summary(treeOf(layers))).toBeNull()
-    await again.store.close()
   })
 
   it('report progress by packed bytes, up to the total', async () => {
@@ -476,7 +475,6 @@ describe('records', () => {
     expect(await again.store.list()).toEqual([])
     expect(await again.store.collect(never)).toMatchObject({ trees: 3, blobs: 3 })
     expect(await readdir(join(again.root, 'blobs/sha256'))).toEqual([])
-    await again.store.close()
   })
 
   it('I7 of a tree that is not unpacked are refused', async () => {
@@ -538,7 +536,6 @@ describe('garbage collection', () => {
       await end()
       expect(await store.collect(never)).toMatchObject({ blobs: 1 })
     }
-    await store.close()
   })
 
   it('removes downloads that were not continued for a week', async () => {

@@ -10,7 +10,7 @@ import { type Claim, createClaim, createHolds, createKeyedLock, createSemaphore,
 import { collect, type CollectDeps, type GcReport } from './collect.ts'
 import { freeBytes, createSpaceCheck, withStorageFailures } from './disk-space.ts'
 import { layoutOf, prepareDirectories } from './layout.ts'
-import { createThreads } from './threads.ts'
+import type { Threads } from './threads.ts'
 import {
   copyTree,
   readTree,
@@ -23,7 +23,7 @@ import {
 } from './trees.ts'
 import type { TreeLayer, TreeSummary } from './unpack/tree-manifest.ts'
 
-export interface BackendStore extends Blobs, AsyncDisposable {
+export interface BackendStore extends Blobs {
   /** Keeps blobs and trees from being collected. Take it before `hasBlob`, `fetchBlob` and `unpack`, and for running processes. */
   hold: Holds['hold']
   /** Records the blobs that a tree needs, so that they survive this process and the collections after other installs. */
@@ -50,12 +50,13 @@ export interface BackendStore extends Blobs, AsyncDisposable {
   list(): Promise<readonly InstalledRecord[]>
   collect(signal: AbortSignal): Promise<GcReport>
   freeBytes(): Promise<number>
-  close(): Promise<void>
 }
 
 export interface BackendStoreOptions {
   /** A directory inside the data directory of the worker, whose lock the caller holds. */
   readonly root: string
+  /** Shared with other stores of the worker; they outlive this one. */
+  readonly threads: Threads
   readonly clock: Clock
   readonly log: Log
   readonly step?: Step | undefined
@@ -65,7 +66,7 @@ export interface BackendStoreOptions {
 }
 
 export async function openBackendStore(options: BackendStoreOptions): Promise<BackendStore> {
-  const { root, clock, log, step = noStep, limits = defaultUnpackLimits, keepFreeBytes = 256 * 1024 ** 2 } = options
+  const { root, threads, clock, log, step = noStep, limits = defaultUnpackLimits, keepFreeBytes = 256 * 1024 ** 2 } = options
   const layout = layoutOf(root)
   await prepareDirectories([layout.incoming, layout.pulls, layout.blobs, layout.trees, layout.backends], layout.staging)
   const activations = createActivations({ layout, log, step })
@@ -73,7 +74,7 @@ export async function openBackendStore(options: BackendStoreOptions): Promise<Ba
   const holds = createHolds()
   const parts: Parts = {
     layout,
-    threads: createThreads(),
+    threads,
     holds,
     claim: createClaim(holds),
     activations,
@@ -87,7 +88,6 @@ export async function openBackendStore(options: BackendStoreOptions): Promise<Ba
   }
   const blobs = createBlobs({ ...parts, largestBytes: limits.bytes })
   const collecting = createSemaphore(1)
-  const close = (): Promise<void> => parts.threads.close()
   return {
     hold: holds.hold,
     beginPull: parts.pulls.begin,
@@ -100,8 +100,6 @@ export async function openBackendStore(options: BackendStoreOptions): Promise<Ba
     ...recordsOf(parts),
     collect: (signal) => collecting.run(signal, () => collect(parts, signal)),
     freeBytes: () => freeBytes(root),
-    close,
-    [Symbol.asyncDispose]: close,
   }
 }
 

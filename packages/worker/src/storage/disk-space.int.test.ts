@@ -5,6 +5,7 @@ import { Digest, failureOf } from '@muster/protocol'
 import { layerOf, makeTempDir, tar, type TempDir } from '@muster/testkit'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { backendLayer, makeTestStore, never, runSh, streamOf, treeOf } from '../../test/test-store.ts'
+import { unmount } from '../../test/unmount.ts'
 
 const mb = 1024 ** 2
 const run = (program: string, ...args: string[]): Buffer => execFileSync(program, args, { stdio: 'pipe' })
@@ -23,7 +24,7 @@ describe('on a disk of 24 MB', () => {
     }
   })
   afterAll(async () => {
-    if (mountFailure === null) run('umount', temp.path)
+    if (mountFailure === null) await unmount(temp.path)
     await temp.remove()
   })
 

@@ -32,7 +32,6 @@ describe('kill -9', () => {
     await using tested = await makeTestStore()
     await tested.install(first)
     await tested.store.activate(recordOf('llama', treeOf(first), '1'))
-    await tested.store.close()
 
     const killed = await processes.start('node', { args: [child, tested.root, step] })
     expect(await killed.exited, killed.output()).toMatchObject({ signal: 'SIGKILL' })
@@ -63,7 +62,6 @@ describe('kill -9', () => {
     expect((await readdir(join(tested.root, 'blobs/sha256'))).toSorted()).toEqual(
       [...first, ...upgradeLayers].map(({ digest }) => digest.slice(7)).toSorted(),
     )
-    await store.close()
   })
 })
 

@@ -2,6 +2,7 @@ import { readdir, readFile } from 'node:fs/promises'
 import { layerOf, tar } from '@muster/testkit'
 import { describe, expect, it } from 'vitest'
 import { backendLayer, layersOf, makeTestStore, never, runSh, treeOf } from '../../test/test-store.ts'
+import { createThreads } from './threads.ts'
 
 const mb = 1024 ** 2
 
@@ -45,7 +46,9 @@ describe('a thread', () => {
   }
 
   it('that hashed downloads is reused to unpack them, and vice versa', async () => {
-    await using tested = await makeTestStore()
+    const own = createThreads()
+    await using _ = { [Symbol.asyncDispose]: () => own.close() }
+    await using tested = await makeTestStore({ threads: own })
     const before = await threads()
     await Promise.all(['one', 'two', 'three'].map((name) => tested.put(backendLayer(name))))
     await tested.install([backendLayer('one')])

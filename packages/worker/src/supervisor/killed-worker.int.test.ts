@@ -16,7 +16,6 @@ beforeAll(async () => {
   root = join(temp.path, 'data')
   const first = await startReplicas({ temp, root, isFresh: true })
   await first.replicas.stop()
-  await first.store.close()
 })
 afterAll(async () => {
   await processes.stopAll()

@@ -1,0 +1,7 @@
+// Unmounts the disk of a test. Files that a thread closes in the background keep it busy for a moment; a leak would for ever.
+import { execFileSync } from 'node:child_process'
+import { waitFor } from '@muster/testkit'
+
+export async function unmount(path: string): Promise<void> {
+  await waitFor(() => execFileSync('umount', [path], { stdio: 'pipe' }).length === 0, { what: `${path} to be released` })
+}
