@@ -2,6 +2,8 @@
 import { execFileSync } from 'node:child_process'
 import { waitFor } from '@muster/testkit'
 
+const run = (program: string, ...args: string[]): Buffer => execFileSync(program, args, { stdio: 'pipe' })
+
 export async function unmount(path: string): Promise<void> {
-  await waitFor(() => execFileSync('umount', [path], { stdio: 'pipe' }).length === 0, { what: `${path} to be released` })
+  await waitFor(() => run('umount', path).length === 0, { what: `${path} to be released` })
 }
