@@ -59,7 +59,16 @@ describe('a model is', () => {
     ['unloaded', 'when files were staged', [load({ purpose: 'stage', state: 'ready' })], 0],
     ['unloaded', 'when files could not be staged: nothing was to be served', [{ ...failed, purpose: 'stage' }], 0],
   ])('%s %s', (want, _, loads, ready) => {
-    expect(stateOf({ loads, ready })).toBe(want)
+    expect(stateOf({ loads, ready, isUnloaded: false })).toBe(want)
+  })
+
+  it.each<[ModelState, string, LoadBrief[]]>([
+    ['unloaded', 'while the load of its exited replica is still there', [load({ state: 'ready' })]],
+    ['unloaded', 'while a load that waits or failed is still there', [load(), failed]],
+    ['loading', 'while a process still starts', [starting('starting')]],
+    ['pending', 'while files are to be staged', [load({ purpose: 'stage' })]],
+  ])('%s after an unload %s', (want, _, loads) => {
+    expect(stateOf({ loads, ready: 0, isUnloaded: true })).toBe(want)
   })
 })
 

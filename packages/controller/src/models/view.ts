@@ -25,11 +25,14 @@ export function viewModel(model: ModelRecord, matching: number): ModelView {
 /** From the most advanced state of a load to the least. */
 const ranks: readonly ModelState[] = ['loading', 'staging', 'installing', 'pending', 'failed']
 
-export function stateOf({ ready, loads }: Pick<ModelRecord, 'ready' | 'loads'>): ModelState {
+export function stateOf({ ready, loads, isUnloaded }: Pick<ModelRecord, 'ready' | 'loads' | 'isUnloaded'>): ModelState {
   if (ready > 0) return 'ready'
-  const states = new Set(loads.map(stateOfLoad))
+  const states = new Set(loads.filter((load) => !isUnloaded || isAtWork(load)).map(stateOfLoad))
   return ranks.find((rank) => states.has(rank)) ?? 'unloaded'
 }
+
+/** Loads of an unloaded model that wait for nothing but their removal do not count. */
+const isAtWork = ({ state, purpose }: LoadBrief): boolean => purpose === 'stage' || state === 'installing' || state === 'starting'
 
 function stateOfLoad({ state, purpose, phase }: LoadBrief): ModelState {
   if (state === 'waiting') return 'pending'
@@ -49,7 +52,7 @@ function failureOf({ loads }: Pick<ModelRecord, 'loads'>): LoadFailure | null {
 }
 
 /** Progress of the most advanced load. */
-export function loadingOf(model: Pick<ModelRecord, 'name' | 'ready' | 'loads'>): Loading & { failure: LoadFailure | null } {
+export function loadingOf(model: Pick<ModelRecord, 'name' | 'ready' | 'loads' | 'isUnloaded'>): Loading & { failure: LoadFailure | null } {
   const state = stateOf(model)
   const load = state === 'ready' ? undefined : model.loads.find((each) => stateOfLoad(each) === state)
   const { currentBytes: current_bytes = 0, totalBytes: total_bytes = 0 } = load ?? {}
