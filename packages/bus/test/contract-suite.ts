@@ -113,21 +113,27 @@ export function busContract(world: BusWorld): void {
       ])
     })
 
+    /** The operation `slow` is answered when `release` is called. */
+    const pairWithSlowOperation = async () => {
+      const { asker, server, node } = await pair()
+      const { promise, resolve: release } = Promise.withResolvers<void>()
+      server.serve(opStatus, { node }, async ({ op_id }) => {
+        if (op_id === 'slow') await promise
+        return running(op_id)
+      })
+      await settle(server)
+      return { asker, node, release }
+    }
+
     it('C9 a subject without a responder fails as no_responders', async () => {
       const { asker, node } = await pair()
       expect(await codeOf(asker.request(backendList, { node }, {}, soon))).toBe('no_responders')
     })
 
     it('no answer in time is a timeout, and a late answer is harmless', async () => {
-      const { asker, server, node } = await pair()
-      const release = Promise.withResolvers<void>()
-      server.serve(opStatus, { node }, async ({ op_id }) => {
-        if (op_id === 'slow') await release.promise
-        return running(op_id)
-      })
-      await settle(server)
+      const { asker, node, release } = await pairWithSlowOperation()
       expect(await codeOf(asker.request(opStatus, { node }, { op_id: 'slow' }, { timeoutMs: 50 }))).toBe('timeout')
-      release.resolve()
+      release()
       expect(await asker.request(opStatus, { node }, { op_id: op }, soon)).toEqual({ op_id: op, state: 'running' })
     })
 
@@ -234,16 +240,10 @@ export function busContract(world: BusWorld): void {
     })
 
     it('S2.25 many slow requests hold up no fast one', async () => {
-      const { asker, server, node } = await pair()
-      const release = Promise.withResolvers<void>()
-      server.serve(opStatus, { node }, async ({ op_id }) => {
-        if (op_id === 'slow') await release.promise
-        return running(op_id)
-      })
-      await settle(server)
+      const { asker, node, release } = await pairWithSlowOperation()
       const slow = Array.from({ length: 300 }, () => asker.request(opStatus, { node }, { op_id: 'slow' }, soon))
       expect(await asker.request(opStatus, { node }, { op_id: op }, { timeoutMs: 2000 })).toMatchObject({ op_id: op })
-      release.resolve()
+      release()
       expect(await Promise.all(slow)).toHaveLength(300)
     })
 
