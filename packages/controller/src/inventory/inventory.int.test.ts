@@ -2,7 +2,17 @@
 import { fileURLToPath } from 'node:url'
 import { createLocalHub, type Bus } from '@muster/bus'
 import { silentLog, systemClock } from '@muster/host'
-import { backendList, Digest, Incarnation, InstalledBackend, nodeEvents, NodeId, Registration, type BackendList } from '@muster/protocol'
+import {
+  backendList,
+  BackendName,
+  Digest,
+  Incarnation,
+  InstalledBackend,
+  nodeEvents,
+  NodeId,
+  Registration,
+  type BackendList,
+} from '@muster/protocol'
 import { boundMs, createTestDatabase, waitFor } from '@muster/testkit'
 import { sql } from 'kysely'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
@@ -103,6 +113,21 @@ describe('an inventory that is stored', () => {
     expect(await store.inventory.record(id, { incarnation: 'i-1', seq: 5, backends: backends('pushed') })).toBe(false)
     expect(await store.inventory.record(id, { incarnation: 'i-1', seq: 6, backends: backends('six') })).toBe(true)
   })
+
+  it('S4.14 made just before an install ended does not hide it; the first one of a new process does, because its disk may be empty', async () => {
+    const id = await put()
+    const record = (incarnation: string, seq: number) => store.inventory.record(id, { incarnation, seq, backends: [], generations: {} })
+    await record('i-1', 1)
+    await sql`insert into intents (node_id, backend, kind, generation, op_id, plan, state, finished_at)
+      values (${id}, 'llama', 'install', 7, 'op-1', '{}', 'applied', now())`.execute(connection.db)
+    await record('i-1', 2)
+    expect(await store.intents.installedUnlisted(BackendName.parse('llama'))).toEqual(new Set([id]))
+    await sql`update nodes set incarnation = 'i-2' where id = ${id}`.execute(connection.db)
+    for (const seq of [1, 2]) {
+      await record('i-2', seq)
+      expect(await store.intents.installedUnlisted(BackendName.parse('llama'))).toEqual(new Set())
+    }
+  })
 })
 
 describe('files of models that a node keeps', () => {
@@ -167,10 +192,11 @@ describe('inventories that nodes publish', () => {
     say(4, { backends: [], error: 'cannot read' })
     say(5, { backends: backends('piper') })
     await waitFor(async () => (await namesOf(id))[0] === 'piper', { what: 'the newest inventory' })
-    expect(settled).toHaveLength(2)
+    await waitFor(() => settled.length === 2, { what: 'the newest inventory to settle intents' })
     expect(isDoubtful((await store.nodes.find(id)) ?? expect.fail())).toBe(false)
     ending.abort()
     await Promise.all(running)
+    expect(settled).toHaveLength(2)
   })
 })
 

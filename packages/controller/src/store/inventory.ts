@@ -61,16 +61,16 @@ export class InventoryStore {
 
 /**
  * Reports are stored a moment later. An inventory made before an intent ended, but stored after that, is dated before that end.
- * Only within seconds, because a worker may also have lost its generations.
+ * The first inventory of a process is dated now: the process may have started without the backends of the one before.
  */
-const madeAt = (id: NodeId, { generations }: Listed) =>
+const madeAt = (id: NodeId, { incarnation, generations }: Listed & { incarnation: string }) =>
   generations === undefined
     ? sql`now()`
-    : sql`coalesce((
+    : sql`case when inventory_incarnation is distinct from ${incarnation} then now() else greatest(inventory_at, coalesce((
         select min(i.finished_at) - interval '1 microsecond' from intents i
         where i.node_id = ${id} and i.state = 'applied' and i.finished_at > now() - interval '10 seconds'
           and coalesce((${JSON.stringify(generations)}::jsonb ->> i.backend)::bigint, -1) < i.generation
-      ), now())`
+      ), now())) end`
 
 /** Null when the report lists no files, because the worker stores none or could not read them; the last list stays. */
 const filesOf = ({ files }: Listed): string | null =>
