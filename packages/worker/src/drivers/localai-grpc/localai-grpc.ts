@@ -1,24 +1,17 @@
-// The driver for LocalAI's backends, which speak gRPC: existing images run unchanged. The gateway speaks OpenAI for them.
+// The driver for LocalAI's backends, which speak gRPC: existing images run unchanged. The gateway speaks OpenAI for them. The
+// gRPC library takes a third of a worker's start, so it is loaded with the first backend that needs it.
 import { availableParallelism } from 'node:os'
 import type { Clock } from '@muster/host'
-import { backoffMs, FleetError } from '@muster/protocol'
-import type { BackendAddress, BackendConnection, ReadinessWatch, Driver, ReplicaSpec } from '../driver.ts'
+import type { BackendConnection, Driver, ReplicaSpec } from '../driver.ts'
 import { addressKindOf, fillCommand, modelEnv } from '../launch-program.ts'
-import { type BackendClient, createBackendClient, fieldsOf, GrpcFailure } from './client.ts'
-import { answer, type Exchange, loadFailed, refuse } from './exchange.ts'
-import { serveChat, serveCompletion, serveEmbeddings, serveTokenize } from './serve-requests.ts'
-import { modelIdentityOf, toLoadOptions } from './load-options.pure.ts'
 
 /** The command of an image without backend.json. */
 const runSh = ['./run.sh', '--addr', '{addr}']
-const pollBackoff = { baseMs: 50, maxMs: 500, jitter: 0 }
-const answerMs = 10_000
-/** While a model loads, health checks prove that the process lives, so that a large model does not count as silent. */
-const [signEveryMs, longestLoadMs] = [5_000, 60 * 60_000]
 
 export type LocalAiDeps = Readonly<{ clock: Clock; threads?: () => number }>
 
 export function createLocalAiGrpcDriver({ clock, threads = countCores }: LocalAiDeps): Driver {
+  const calls = () => import('./calls.ts')
   return {
     name: 'localai-grpc',
     addressKind: (spec) => addressKindOf(commandOf(spec)),
@@ -27,15 +20,14 @@ export function createLocalAiGrpcDriver({ clock, threads = countCores }: LocalAi
       env: { ...modelEnv(spec), MUSTER_NODE: process.execPath },
     }),
     async waitUntilReady(spec, address, watch) {
-      using held = holding(address)
-      await waitUntilHealthy(clock, held.client, { spec, watch })
-      await load(clock, held.client, { spec, watch, threads: threads() })
+      const { loadModel } = await calls()
+      await loadModel({ spec, address, watch, threads: threads(), clock })
     },
     async recognizes(spec, address, signal) {
-      using held = holding(address)
-      return await hasThisModel(held.client, spec, signal)
+      const { hasModel } = await calls()
+      return await hasModel(spec, address, signal)
     },
-    connect: (spec, address) => createConnection(clock, spec, address),
+    connect: (spec, address) => connectLater(async () => (await calls()).createConnection(clock, spec, address)),
   }
 }
 
@@ -44,99 +36,16 @@ const countCores = (): number => Math.max(1, Math.floor(availableParallelism() /
 
 const commandOf = ({ description }: ReplicaSpec): readonly string[] => description?.command ?? runSh
 
-function holding(address: BackendAddress): Disposable & { readonly client: BackendClient } {
-  const client = createBackendClient(address)
-  return { client, [Symbol.dispose]: () => client.close() }
-}
-
-type Readiness = Readonly<{ spec: ReplicaSpec; watch: ReadinessWatch }>
-
-async function waitUntilHealthy(clock: Clock, client: BackendClient, { spec, watch }: Readiness): Promise<void> {
-  let last = 'no answer'
-  for (let attempt = 1; ; attempt++) {
-    const health = await client.health({}, { signal: watch.signal, timeoutMs: answerMs }).then(
-      ({ message }) => message.toString('utf8').slice(0, 500),
-      (error: unknown) => error,
-    )
-    if (health === 'OK') return
-    if (watch.signal.aborted) throw notReady(spec, last)
-    last = typeof health === 'string' ? `it answered ${JSON.stringify(health)}` : health instanceof Error ? health.message : 'no answer'
-    await clock.sleep(backoffMs(attempt, pollBackoff, 0), watch.signal).catch(() => undefined)
-  }
-}
-
-const notReady = ({ backend, model }: ReplicaSpec, last: string): FleetError =>
-  new FleetError({ code: 'unavailable', retry: 'backoff', message: `${backend} did not become ready for ${model}: ${last}` })
-
-async function load(clock: Clock, client: BackendClient, { spec, watch, threads }: Readiness & { threads: number }): Promise<void> {
-  const options = toLoadOptions(spec, fieldsOf('ModelOptions'), threads)
-  const over = new AbortController()
-  const signs = reportSigns(clock, client, { onSign: watch.onSign, signal: AbortSignal.any([over.signal, watch.signal]) })
-  try {
-    const { success, message } = await client.loadModel(options, { signal: watch.signal, timeoutMs: longestLoadMs })
-    if (!success) throw loadFailed(spec, message === '' ? 'the backend gave no reason' : message)
-    watch.onSign()
-  } catch (error) {
-    throw error instanceof GrpcFailure ? loadFailed(spec, error.message, error) : error
-  } finally {
-    over.abort()
-    await signs
-  }
-}
-
-async function reportSigns(
-  clock: Clock,
-  client: BackendClient,
-  { onSign, signal }: Pick<ReadinessWatch, 'onSign' | 'signal'>,
-): Promise<void> {
-  while (!signal.aborted) {
-    await clock.sleep(signEveryMs, signal).catch(() => undefined)
-    if (signal.aborted) return
-    await client.health({}, { signal, timeoutMs: signEveryMs }).then(onSign, () => undefined)
-  }
-}
-
-/** Uses calls that a backend with another model, or without one, refuses. Calls that it does not implement are skipped. */
-async function hasThisModel(client: BackendClient, spec: ReplicaSpec, signal: AbortSignal): Promise<boolean> {
-  const limits = { signal, timeoutMs: answerMs }
-  try {
-    if ((await client.health({}, limits)).message.toString('utf8') !== 'OK') return false
-    const state = await unlessUnimplemented(client.status({}, limits).then((status) => status.state))
-    if (state === 'UNINITIALIZED' || state === 'ERROR') return false
-    await unlessUnimplemented(client.tokenize({ Prompt: 'a', ModelIdentity: modelIdentityOf(spec) }, limits))
-    return true
-  } catch {
-    return false
-  }
-}
-
-const unlessUnimplemented = <T>(call: Promise<T>): Promise<T | null> =>
-  call.catch((error: unknown) => (error instanceof GrpcFailure && error.code === 'UNIMPLEMENTED' ? null : Promise.reject(error)))
-
-function createConnection(clock: Clock, spec: ReplicaSpec, address: BackendAddress): BackendConnection {
-  const client = createBackendClient(address)
+/** Connects with the first request. */
+function connectLater(connect: () => Promise<BackendConnection>): BackendConnection {
+  let connection: Promise<BackendConnection> | null = null
   return {
-    handle: (request, response, { path, headers }) => serve({ spec, client, clock, request, response, headers }, path),
-    close: async () => client.close(),
+    async handle(request, response, about) {
+      connection ??= connect()
+      await (await connection).handle(request, response, about)
+    },
+    async close() {
+      if (connection !== null) await (await connection).close()
+    },
   }
-}
-
-const posts: Readonly<Record<string, (exchange: Exchange) => Promise<void>>> = {
-  '/v1/chat/completions': serveChat,
-  '/v1/completions': serveCompletion,
-  '/v1/embeddings': serveEmbeddings,
-  '/tokenize': serveTokenize,
-}
-
-async function serve(exchange: Exchange, url: string): Promise<void> {
-  const { request, spec } = exchange
-  const [path = ''] = url.split('?', 1)
-  const post = Object.hasOwn(posts, path) ? posts[path] : undefined
-  if (post !== undefined && request.method === 'POST') return await post(exchange)
-  request.resume()
-  if (post !== undefined) return refuse(exchange, { status: 405, message: `${path} takes POST` })
-  if (path === '/v1/models' && request.method === 'GET') {
-    return answer(exchange, 200, { object: 'list', data: [{ id: spec.model, object: 'model', created: 0, owned_by: 'muster' }] })
-  }
-  refuse(exchange, { status: 404, message: `the backend ${spec.backend} serves nothing at ${path.slice(0, 200)}` })
 }

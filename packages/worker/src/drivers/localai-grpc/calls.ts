@@ -1,0 +1,126 @@
+// The calls of the driver: loading a model, recognizing one, and serving requests.
+import type { Clock } from '@muster/host'
+import { backoffMs, FleetError } from '@muster/protocol'
+import type { BackendAddress, BackendConnection, ReadinessWatch, ReplicaSpec } from '../driver.ts'
+import { type BackendClient, createBackendClient, fieldsOf, GrpcFailure } from './client.ts'
+import { answer, type Exchange, loadFailed, refuse } from './exchange.ts'
+import { serveChat, serveCompletion, serveEmbeddings, serveTokenize } from './serve-requests.ts'
+import { modelIdentityOf, toLoadOptions } from './load-options.pure.ts'
+
+const pollBackoff = { baseMs: 50, maxMs: 500, jitter: 0 }
+const answerMs = 10_000
+/** While a model loads, health checks prove that the process lives, so that a large model does not count as silent. */
+const [signEveryMs, longestLoadMs] = [5_000, 60 * 60_000]
+
+type Readiness = Readonly<{ spec: ReplicaSpec; watch: ReadinessWatch }>
+
+/** Resolves when the process has loaded the model. Throws FleetError. */
+export async function loadModel({
+  clock,
+  address,
+  ...readiness
+}: Readiness & Readonly<{ clock: Clock; address: BackendAddress; threads: number }>): Promise<void> {
+  using held = holding(address)
+  await waitUntilHealthy(clock, held.client, readiness)
+  await load(clock, held.client, readiness)
+}
+
+export async function hasModel(spec: ReplicaSpec, address: BackendAddress, signal: AbortSignal): Promise<boolean> {
+  using held = holding(address)
+  return await hasThisModel(held.client, spec, signal)
+}
+
+function holding(address: BackendAddress): Disposable & { readonly client: BackendClient } {
+  const client = createBackendClient(address)
+  return { client, [Symbol.dispose]: () => client.close() }
+}
+
+async function waitUntilHealthy(clock: Clock, client: BackendClient, { spec, watch }: Readiness): Promise<void> {
+  let last = 'no answer'
+  for (let attempt = 1; ; attempt++) {
+    const health = await client.health({}, { signal: watch.signal, timeoutMs: answerMs }).then(
+      ({ message }) => message.toString('utf8').slice(0, 500),
+      (error: unknown) => error,
+    )
+    if (health === 'OK') return
+    if (watch.signal.aborted) throw notReady(spec, last)
+    last = typeof health === 'string' ? `it answered ${JSON.stringify(health)}` : health instanceof Error ? health.message : 'no answer'
+    await clock.sleep(backoffMs(attempt, pollBackoff, 0), watch.signal).catch(() => undefined)
+  }
+}
+
+const notReady = ({ backend, model }: ReplicaSpec, last: string): FleetError =>
+  new FleetError({ code: 'unavailable', retry: 'backoff', message: `${backend} did not become ready for ${model}: ${last}` })
+
+async function load(clock: Clock, client: BackendClient, { spec, watch, threads }: Readiness & { threads: number }): Promise<void> {
+  const options = toLoadOptions(spec, fieldsOf('ModelOptions'), threads)
+  const over = new AbortController()
+  const signs = reportSigns(clock, client, { onSign: watch.onSign, signal: AbortSignal.any([over.signal, watch.signal]) })
+  try {
+    const { success, message } = await client.loadModel(options, { signal: watch.signal, timeoutMs: longestLoadMs })
+    if (!success) throw loadFailed(spec, message === '' ? 'the backend gave no reason' : message)
+    watch.onSign()
+  } catch (error) {
+    throw error instanceof GrpcFailure ? loadFailed(spec, error.message, error) : error
+  } finally {
+    over.abort()
+    await signs
+  }
+}
+
+async function reportSigns(
+  clock: Clock,
+  client: BackendClient,
+  { onSign, signal }: Pick<ReadinessWatch, 'onSign' | 'signal'>,
+): Promise<void> {
+  while (!signal.aborted) {
+    await clock.sleep(signEveryMs, signal).catch(() => undefined)
+    if (signal.aborted) return
+    await client.health({}, { signal, timeoutMs: signEveryMs }).then(onSign, () => undefined)
+  }
+}
+
+/** Uses calls that a backend with another model, or without one, refuses. Calls that it does not implement are skipped. */
+async function hasThisModel(client: BackendClient, spec: ReplicaSpec, signal: AbortSignal): Promise<boolean> {
+  const limits = { signal, timeoutMs: answerMs }
+  try {
+    if ((await client.health({}, limits)).message.toString('utf8') !== 'OK') return false
+    const state = await unlessUnimplemented(client.status({}, limits).then((status) => status.state))
+    if (state === 'UNINITIALIZED' || state === 'ERROR') return false
+    await unlessUnimplemented(client.tokenize({ Prompt: 'a', ModelIdentity: modelIdentityOf(spec) }, limits))
+    return true
+  } catch {
+    return false
+  }
+}
+
+const unlessUnimplemented = <T>(call: Promise<T>): Promise<T | null> =>
+  call.catch((error: unknown) => (error instanceof GrpcFailure && error.code === 'UNIMPLEMENTED' ? null : Promise.reject(error)))
+
+export function createConnection(clock: Clock, spec: ReplicaSpec, address: BackendAddress): BackendConnection {
+  const client = createBackendClient(address)
+  return {
+    handle: (request, response, { path, headers }) => serve({ spec, client, clock, request, response, headers }, path),
+    close: async () => client.close(),
+  }
+}
+
+const posts: Readonly<Record<string, (exchange: Exchange) => Promise<void>>> = {
+  '/v1/chat/completions': serveChat,
+  '/v1/completions': serveCompletion,
+  '/v1/embeddings': serveEmbeddings,
+  '/tokenize': serveTokenize,
+}
+
+async function serve(exchange: Exchange, url: string): Promise<void> {
+  const { request, spec } = exchange
+  const [path = ''] = url.split('?', 1)
+  const post = Object.hasOwn(posts, path) ? posts[path] : undefined
+  if (post !== undefined && request.method === 'POST') return await post(exchange)
+  request.resume()
+  if (post !== undefined) return refuse(exchange, { status: 405, message: `${path} takes POST` })
+  if (path === '/v1/models' && request.method === 'GET') {
+    return answer(exchange, 200, { object: 'list', data: [{ id: spec.model, object: 'model', created: 0, owned_by: 'muster' }] })
+  }
+  refuse(exchange, { status: 404, message: `the backend ${spec.backend} serves nothing at ${path.slice(0, 200)}` })
+}
