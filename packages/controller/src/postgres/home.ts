@@ -63,15 +63,17 @@ async function idsOwnedBy(dataDir: string, systemBase: string): Promise<string[]
 async function makeNew({ dataDir, systemBase, log }: { dataDir: string; systemBase: string; log: Log }): Promise<string> {
   await makeBase(systemBase)
   // Never removed automatically: the data directory may be on a disk that is not mounted now.
-  for (const path of (await readdir(systemBase)).map((id) => join(systemBase, id))) {
+  const orphans: string[] = []
+  for (const path of (await readdir(systemBase)).toSorted().map((id) => join(systemBase, id))) {
     const owner = await readOwner(path).catch((error: unknown) => {
       log.warn('cannot read the data directory of a database; leaving it alone', { path, error })
       return null
     })
     if (owner === dataDir) log.warn('database of an earlier data directory found; remove it if it is not needed', { path })
-    else if (owner !== null && (await ownerOf(owner)) === null)
-      log.info('database of a removed data directory found', { path, dataDir: owner })
+    else if (owner !== null && (await ownerOf(owner)) === null) orphans.push(path)
   }
+  const [first] = orphans
+  if (first !== undefined) log.info('databases of removed data directories found', { count: orphans.length, first })
   const id = newId()
   const dir = join(systemBase, id)
   await makeSearchable(dir)
