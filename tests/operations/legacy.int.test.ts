@@ -1,6 +1,6 @@
 // New and old side by side: workers that know only the original's wire under controllers that know more, and the reverse.
 import { createLog, type Log } from '@muster/host'
-import { backendInstall, backendUpgrade, OperationId, opStatus, type CommandReply } from '@muster/protocol'
+import { backendInstall, backendList, backendUpgrade, OperationId, opStatus, type CommandReply } from '@muster/protocol'
 import { createLegacyController, waitFor, type LegacyWork } from '@muster/testkit'
 import { afterAll, beforeAll, expect, inject, it } from 'vitest'
 import { backendName, createGate } from '../../packages/worker/test/scripted-installer.ts'
@@ -243,6 +243,8 @@ it('S1.13 S1.20 new and new: accepted at once, and the end comes by event', asyn
   expect(worker.installer.calls.map(({ request }) => request?.mode)).toEqual(['install', 'upgrade'])
   // A worker that was older at its first try: the retry goes by the same path, its own subject first.
   const wire = await world.addWireWorker('wire-upgrade')
+  // A query without responders would make the node unhealthy for a minute.
+  wire.bus.serve(backendList, { node: wire.id }, () => ({ backends: [listed('fresh')] }))
   wire.say({
     type: 'inventory',
     backends: [listed('fresh')],
