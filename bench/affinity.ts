@@ -3,9 +3,8 @@
 // through controller and gateway is the same for all (proxy.ts measures it).
 import { loadavg } from 'node:os'
 import { createProcesses } from '@muster/testkit'
-import { chooseReplica } from '../packages/controller/src/routing/replica-choice.pure.ts'
+import { chooseReplica, prefixKeyOf, textKeyOf } from '../packages/controller/src/routing/replica-choice.pure.ts'
 import { createInFlight } from '../packages/controller/src/routing/in-flight.ts'
-import { prefixKeyOf, textKeyOf } from '../packages/controller/src/routing/prefix-key.pure.ts'
 import { startLlama, untilLoaded } from '../tests/llama/server.ts'
 import { costOf } from './process-cost.ts'
 

@@ -12,7 +12,7 @@ import { BackendName, NodeId, OperationId, stepIntent, type IntentEvent } from '
 import { connectDatabase } from '../packages/controller/src/store/connect.ts'
 import { IntentStore, type Claimed } from '../packages/controller/src/store/intents.ts'
 import { migrate } from '../packages/controller/src/store/migrate.ts'
-import { nothingToFetch } from '../packages/controller/src/store/plan.ts'
+import { nothingToFetch } from '../packages/controller/src/store/intent-rows.ts'
 import type { Database } from '../packages/controller/src/store/tables.ts'
 import { SubmissionStore, type Submission } from '../packages/controller/src/store/submissions.ts'
 

@@ -57,7 +57,7 @@ import { createScaleLoop } from './scaling/scale-loop.ts'
 import { createStatsReader } from './stats/stats-buckets.ts'
 import type { OpenDatabase } from './store/open-database.ts'
 import type { Store } from './store/store.ts'
-import { createInbound } from './work/inbound.ts'
+import { createInbound } from './work/exchange.ts'
 import { createWorkerSettings } from './worker-settings.ts'
 
 export interface ControllerDeps {

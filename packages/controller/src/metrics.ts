@@ -7,7 +7,7 @@ import type { LoadTransition } from './loads/advance.ts'
 import { countByStatus } from './nodes/view.ts'
 import type { Exclusion } from './placement/placement.pure.ts'
 import type { SettledIntent } from './intents/advance.ts'
-import type { RolloutEnd } from './store/rollout-facts.ts'
+import type { RolloutEnd } from './store/rollouts.ts'
 import type { Store } from './store/store.ts'
 
 export type Metrics = ReturnType<typeof createMetrics>

@@ -33,7 +33,7 @@ import type { LoadRecord } from '../src/store/load-rows.ts'
 import { migrate } from '../src/store/migrate.ts'
 import { createStore, type Store } from '../src/store/store.ts'
 import type { Database } from '../src/store/tables.ts'
-import { createInbound } from '../src/work/inbound.ts'
+import { createInbound } from '../src/work/exchange.ts'
 
 export type LoadsWorld = Awaited<ReturnType<typeof startLoadsWorld>>
 export type TestLoads = Readonly<{

@@ -14,7 +14,7 @@ import {
 import type { BuiltinBlobs } from '../builtin/builtin-blobs.ts'
 import type { ControllerSettings } from '../settings.ts'
 import type { NodeRecord } from '../store/nodes.ts'
-import type { Plan } from '../store/plan.ts'
+import type { Plan } from '../store/intent-rows.ts'
 import type { Store } from '../store/store.ts'
 import { type Catalogue, createCatalogue, findOffer, isOffered, type NodeOffer, type Offers, unknownBackend } from './catalogue.ts'
 import { createResolveSource, invalidSource, type ResolvedSource, type ResolveSource, type Source } from './resolve-source.ts'

@@ -5,9 +5,8 @@ import type { HttpBindings } from '@hono/node-server'
 import { Hono, type Context } from 'hono'
 import type { z } from 'zod'
 import type { Principal } from '../auth/principal.ts'
-import { authorize, checkHost, type AuthorizeDeps } from './authorize.ts'
+import { Answer, authorize, type AuthorizeDeps, type Call, checkHost, type Endpoint, type Signer } from './endpoint.ts'
 import { readJson, readRaw } from './body.ts'
-import { Answer, type Call, type Endpoint, type Signer } from './endpoint.ts'
 import { errorBody, HttpError, invalidInput, starting, toHttpError } from './http-error.ts'
 
 export interface AppDeps extends AuthorizeDeps {

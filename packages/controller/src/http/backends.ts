@@ -9,9 +9,8 @@ import type { AnswerOnce, By, Submissions } from '../operations/submit.ts'
 import type { NodeStore } from '../store/nodes.ts'
 import { toFleetError } from '../store/errors.ts'
 import type { Submission, SubmissionStore } from '../store/submissions.ts'
-import { Answer, endpoint, type Endpoint } from './endpoint.ts'
+import { Answer, endpoint, type Endpoint, findStoredAnswer, idempotencyKeyOf } from './endpoint.ts'
 import { HttpError } from './http-error.ts'
-import { findStoredAnswer, idempotencyKeyOf } from './idempotency.ts'
 
 export interface BackendDeps {
   readonly fleet: FleetBackends

@@ -1,8 +1,7 @@
 // Browser login and logout: /login, /api/login, /api/logout and login links. auth/login.ts decides.
 import { loginRoutes as routes, unreachable } from '@muster/protocol'
 import { createLoginLink, loginByKey, loginByLink, logout, sessionMs, type KeyLogin, type KeyLoginDeps } from '../auth/login.ts'
-import { clearSessionCookie, sessionCookieOf, setSessionCookie } from './authorize.ts'
-import { Answer, endpoint, type Endpoint } from './endpoint.ts'
+import { Answer, clearSessionCookie, endpoint, type Endpoint, sessionCookieOf, setSessionCookie } from './endpoint.ts'
 import { HttpError, starting } from './http-error.ts'
 
 export interface LoginDeps extends KeyLoginDeps {

@@ -6,9 +6,8 @@ import type { ModelCatalogue } from '../models/model-catalogue.ts'
 import type { ModelSubmissions } from '../models/submit.ts'
 import type { ModelStore } from '../store/models.ts'
 import type { SubmissionStore } from '../store/submissions.ts'
-import { Answer, endpoint, type Endpoint } from './endpoint.ts'
+import { Answer, endpoint, type Endpoint, findStoredAnswer, idempotencyKeyOf } from './endpoint.ts'
 import { HttpError, modelNotFound } from './http-error.ts'
-import { findStoredAnswer, idempotencyKeyOf } from './idempotency.ts'
 
 export interface ModelOperationDeps {
   readonly submissions: ModelSubmissions

@@ -4,9 +4,8 @@ import type { OperationRecord, OperationStore } from '../store/operations.ts'
 import type { ModelJobStore } from '../store/model-jobs.ts'
 import type { ReopenStore } from '../store/reopen.ts'
 import type { SubmissionStore } from '../store/submissions.ts'
-import { endpoint, type Endpoint } from './endpoint.ts'
+import { endpoint, type Endpoint, findStoredAnswer, idempotencyKeyOf } from './endpoint.ts'
 import { HttpError, notFound } from './http-error.ts'
-import { findStoredAnswer, idempotencyKeyOf } from './idempotency.ts'
 
 export interface OperationEndpointDeps {
   readonly operations: OperationStore

@@ -1,7 +1,7 @@
 // Replicas of a model or a node, and placement previews.
 import { FleetError, modelRoutes, nodeRoutes, type ModelConfig, type ModelName, type PlacementView, type ReplicaId } from '@muster/protocol'
 import type { Placer } from '../placement/candidates.ts'
-import { viewNowhere, viewPlacement } from '../placement/view.pure.ts'
+import { viewNowhere, viewPlacement } from '../placement/placement.pure.ts'
 import { viewReplica } from '../replicas/view.ts'
 import type { LoadStore, WantedModel } from '../store/loads.ts'
 import type { NodeStore } from '../store/nodes.ts'

@@ -14,7 +14,7 @@ import {
 } from '@muster/protocol'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { nothingToFetch, type Plan } from '../store/plan.ts'
+import { nothingToFetch, type Plan } from '../store/intent-rows.ts'
 import { againInMs, eventOfCancel, eventOfEnd, eventOfReply, eventOfStatus, isSatisfied } from './intents.pure.ts'
 
 const digest = (n: number): Digest => Digest.parse(`sha256:${String(n).repeat(64)}`)

@@ -9,8 +9,7 @@ import {
   type OpStatusReply,
   type IntentKind,
 } from '@muster/protocol'
-import type { Plan } from '../store/plan.ts'
-import type { BytesSeen } from '../store/intent-rows.ts'
+import type { BytesSeen, Plan } from '../store/intent-rows.ts'
 import { endOf, hasMoved, outcomeOf, stallFailure, type StallLimits } from '../work/exchange.pure.ts'
 
 /** Delay until the next query or send when the fate of a command is unknown. */

@@ -5,10 +5,9 @@ import type { Catalogue } from '../gallery/catalogue.ts'
 import type { ResolveSource } from '../gallery/resolve-source.ts'
 import type { ControllerSettings } from '../settings.ts'
 import type { Store } from '../store/store.ts'
-import { createNodeQueries } from './query-nodes.ts'
+import { createInventoryReports, createNodeQueries, type SettleByInventory } from './node-inventories.ts'
 import { createUpgradeChecker, type UpgradeCheckerDeps } from './check-upgrades.ts'
 import { createFleetBackends } from './fleet-backends.ts'
-import { createInventoryReports, type SettleByInventory } from './reports.ts'
 
 export interface InventoryDeps {
   readonly bus: Bus

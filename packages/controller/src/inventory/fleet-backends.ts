@@ -7,7 +7,7 @@ import type { DutyStore } from '../store/controllers.ts'
 import type { NodeRecord, NodeStore } from '../store/nodes.ts'
 import { checkDuty, CheckReport } from './check-upgrades.ts'
 import { installedOf, kindOfNode, mergeInventories, upgradeOf } from './upgrades.ts'
-import { isDoubtful, type NodeQueries } from './query-nodes.ts'
+import { isDoubtful, type NodeQueries } from './node-inventories.ts'
 
 export interface FleetBackendsDeps {
   readonly nodes: NodeStore

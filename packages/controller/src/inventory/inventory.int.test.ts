@@ -21,9 +21,8 @@ import { connectDatabase } from '../store/connect.ts'
 import { migrate } from '../store/migrate.ts'
 import { createStore, type Store } from '../store/store.ts'
 import type { Database } from '../store/tables.ts'
-import { createNodeQueries, isDoubtful } from './query-nodes.ts'
-import { createInbound } from '../work/inbound.ts'
-import { createInventoryReports } from './reports.ts'
+import { createInventoryReports, createNodeQueries, isDoubtful } from './node-inventories.ts'
+import { createInbound } from '../work/exchange.ts'
 
 let database: Awaited<ReturnType<typeof createTestDatabase>>
 let connection: ReturnType<typeof connectDatabase<Database>>

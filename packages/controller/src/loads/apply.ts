@@ -28,7 +28,7 @@ import type { ReplicaStore } from '../store/replicas.ts'
 import { loadOpPrefix, tickOf } from '../work/exchange.pure.ts'
 import { queryStatus, requestCancel, requestErrorOf, type RequestError } from '../work/exchange.ts'
 import type { Advance } from './advance.ts'
-import type { Demands } from './demands.ts'
+import type { Demands } from './load-work.ts'
 import {
   afterRoomMs,
   decideLoad,

@@ -23,9 +23,8 @@ import type { Store } from '../store/store.ts'
 import type { WorkKey } from '../work/exchange.ts'
 import { createAdvance, type LoadTransition } from './advance.ts'
 import { createApply } from './apply.ts'
-import { createDemands } from './demands.ts'
+import { createDemands, LoadWork } from './load-work.ts'
 import { type Bytes, createColdLoads, createLoadStatuses } from './load-status.ts'
-import { LoadWork } from './load-work.ts'
 import type { InstallStanding } from './loads.pure.ts'
 
 export interface LoadsDeps {

@@ -1,15 +1,15 @@
 // Loads as work of the engine: keeps a load for every desired replica and none for others, takes due loads one step further, and
 // tends replicas that no load owns. It remembers nothing between rounds; events only wake it.
 import type { Clock, Log } from '@muster/host'
-import type { LoadEvent } from '@muster/protocol'
+import type { LoadEvent, ModelName } from '@muster/protocol'
+import { mayRunOn } from '../nodes/view.ts'
 import type { Read } from '../store/intents.ts'
 import type { LoadRecord } from '../store/load-rows.ts'
-import type { LoadStore } from '../store/loads.ts'
-import { createEngine, createLanes, type Engine, type Lanes } from '../work/engine.ts'
-import { claimLeaseMs } from '../work/lease.ts'
+import type { LoadStore, WantedModel } from '../store/loads.ts'
+import type { NodeStore } from '../store/nodes.ts'
+import { claimLeaseMs, createEngine, createLanes, type Engine, type Lanes } from '../work/engine.ts'
 import type { Advance } from './advance.ts'
 import type { Apply } from './apply.ts'
-import type { Demands } from './demands.ts'
 import { decideSet, type SetDecision } from './replica-set.pure.ts'
 
 export interface LoadWorkDeps {
@@ -175,5 +175,30 @@ export class LoadWork {
   #tendReplicas(signal: AbortSignal): void {
     if (this.#tending.free() === 0) return
     this.#tending.add(this.#deps.tendReplicas(signal).then((areSomeDraining) => void (this.#areSomeDraining = areSomeDraining)))
+  }
+}
+
+/** Models with the number of nodes they may run on, which `replicas: all` needs. */
+export interface Demands {
+  all(): Promise<WantedModel[]>
+  of(name: ModelName): Promise<WantedModel | null>
+}
+
+export function createDemands({ loads, nodes }: { loads: Pick<LoadStore, 'model' | 'models'>; nodes: Pick<NodeStore, 'list'> }): Demands {
+  const counted = async (models: WantedModel[]): Promise<WantedModel[]> => {
+    const isEverywhere = ({ config }: WantedModel): boolean => config.scheduling.replicas === 'all'
+    if (!models.some(isEverywhere)) return models
+    const all = await nodes.list()
+    return models.map((model) => {
+      const matching = isEverywhere(model) ? all.filter((node) => mayRunOn(node, model.config.scheduling)).length : 0
+      return { ...model, matching }
+    })
+  }
+  return {
+    all: async () => await counted(await loads.models()),
+    async of(name) {
+      const model = await loads.model(name)
+      return model === null ? null : ((await counted([model]))[0] ?? null)
+    },
   }
 }

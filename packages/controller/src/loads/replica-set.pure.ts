@@ -1,8 +1,7 @@
 // Decides which loads a model has: how many, and which replace which. A change is a surge of one: a new replica comes up beside
 // the old ones, and an old one ends when every controller routes to the new one. It compares rows with the model, and remembers
 // nothing. Pure.
-import type { Load, LoadEvent, ModelName, NodeId } from '@muster/protocol'
-import { desiredReplicas } from '../models/desired.pure.ts'
+import type { Load, LoadEvent, ModelName, NodeId, Scheduling } from '@muster/protocol'
 import type { ReadyFacts } from '../store/load-rows.ts'
 import type { WantedModel } from '../store/loads.ts'
 
@@ -177,4 +176,31 @@ function unusedOrdinals(taken: ReadonlySet<number>, count: number): number[] {
   const free: number[] = []
   for (let ordinal = 0; free.length < count; ordinal += 1) if (!taken.has(ordinal)) free.push(ordinal)
   return free
+}
+
+export interface Demand {
+  readonly scheduling: Scheduling
+  /** Demanded by requests and `load`. */
+  readonly requestedReplicas: number
+  /** Unloaded by hand. */
+  readonly isUnloaded: boolean
+}
+
+/** `matching`: the number of eligible nodes, for `replicas: all`. */
+export function desiredReplicas({ scheduling, requestedReplicas, isUnloaded }: Demand, matching: number): number {
+  if (isUnloaded) return 0
+  // At least one without an eligible node: its load shows the reason, and a replica on a draining node keeps serving.
+  if (scheduling.replicas === 'all') return Math.max(1, matching)
+  const { min, max } = limitsOf(scheduling)
+  return Math.min(max, Math.max(min, requestedReplicas))
+}
+
+/** How many replicas `load` requests: one, or the model's minimum, or one for every node that the model may run on. */
+export function replicasToLoad(scheduling: Scheduling, matching: number): number {
+  return Math.max(1, scheduling.replicas === 'all' ? matching : limitsOf(scheduling).min)
+}
+
+/** With defaults: at most one, unless the minimum is higher. */
+export function limitsOf({ min_replicas: min = 0, max_replicas: max = Math.max(1, min) }: Scheduling): { min: number; max: number } {
+  return { min, max: max === 0 ? Number.POSITIVE_INFINITY : max }
 }

@@ -4,7 +4,7 @@ import { unreachable, type NodeId } from '@muster/protocol'
 import type { LoadBrief } from '../store/load-rows.ts'
 import type { Job, Verdict } from '../store/model-jobs.ts'
 import type { Outcome, ShownNode } from '../store/model-operations.ts'
-import { desiredReplicas } from './desired.pure.ts'
+import { desiredReplicas } from '../loads/replica-set.pure.ts'
 
 const nothing: Verdict = { show: [], settle: [] }
 const ended = (outcome: Outcome, message: string): Verdict => ({ ...nothing, end: { outcome, message } })

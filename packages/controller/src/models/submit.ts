@@ -4,7 +4,7 @@ import type { ModelSubmission, ModelSubmissionStore, Once, SubmitOutcome } from 
 import type { ModelStore } from '../store/models.ts'
 import type { NodeStore } from '../store/nodes.ts'
 import { revisionOf } from './config.ts'
-import { replicasToLoad } from './desired.pure.ts'
+import { replicasToLoad } from '../loads/replica-set.pure.ts'
 import { findModel, type ModelCatalogue } from './model-catalogue.ts'
 import { createMatchCount } from './view.ts'
 

@@ -1,11 +1,10 @@
 // The API view of a model. Its state is not stored, but derived from its loads and replicas. Pure.
-import { type LoadFailure, type Loading, matchesSelector, type ModelState, type ModelView, type Scheduling } from '@muster/protocol'
-import { effectiveLabels } from '../nodes/labels.ts'
-import { statusOf } from '../nodes/view.ts'
+import { type LoadFailure, type Loading, type ModelState, type ModelView, type Scheduling } from '@muster/protocol'
+import { mayRunOn } from '../nodes/view.ts'
 import type { LoadBrief } from '../store/load-rows.ts'
 import type { ModelRecord, ModelStore } from '../store/models.ts'
-import type { NodeRecord, NodeStore } from '../store/nodes.ts'
-import { desiredReplicas } from './desired.pure.ts'
+import type { NodeStore } from '../store/nodes.ts'
+import { desiredReplicas } from '../loads/replica-set.pure.ts'
 
 /** `matching`: the number of eligible nodes. */
 export function viewModel(model: ModelRecord, matching: number): ModelView {
@@ -98,10 +97,4 @@ export async function createMatchCount(
 ): Promise<(scheduling: Scheduling) => number> {
   const all = schedulings.some(({ replicas }) => replicas === 'all') ? await nodes.list() : []
   return (scheduling) => all.filter((node) => mayRunOn(node, scheduling)).length
-}
-
-/** True when `replicas: all` places a replica on this node. */
-export function mayRunOn(node: NodeRecord, { node_selector: selector }: Scheduling): boolean {
-  if (node.nodeType === 'agent' || statusOf(node).status !== 'healthy') return false
-  return selector === undefined || matchesSelector(selector, effectiveLabels(node))
 }

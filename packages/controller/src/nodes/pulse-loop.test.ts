@@ -4,7 +4,7 @@ import { silentLog, type Clock } from '@muster/host'
 import { heartbeat, NodeId, Incarnation, type Heartbeat } from '@muster/protocol'
 import { expect, it } from 'vitest'
 import type { PulseStore } from '../store/pulses.ts'
-import { createInbound } from '../work/inbound.ts'
+import { createInbound } from '../work/exchange.ts'
 import { PulseLoop } from './pulse-loop.ts'
 
 const nodeTimeoutMs = 15_000

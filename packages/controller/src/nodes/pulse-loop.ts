@@ -5,7 +5,7 @@ import type { Bus } from '@muster/bus'
 import { createFailureStreak, createLoop, type Clock, type FailureStreak, type Log, type Loop } from '@muster/host'
 import type { Heartbeat, NodeId } from '@muster/protocol'
 import type { Beat, PulseStore, SilenceLimits } from '../store/pulses.ts'
-import type { EventOf } from '../work/inbound.ts'
+import type { EventOf } from '../work/exchange.ts'
 import { attend, inattentive, mayJudge, type Attention } from './attention.pure.ts'
 
 /** Heartbeats of this period are written in one statement. */

@@ -1,11 +1,29 @@
-// Status and view of a node, and the GPU memory that counts under its budget.
+// Status and view of a node and of its intents, and the GPU memory that counts under its budget.
 import { parseBytes } from '@muster/host'
-import { nodeStatus, type NodeStatus, type NodeView, type Resources } from '@muster/protocol'
+import {
+  type IntentView,
+  isOpen,
+  matchesSelector,
+  nodeStatus,
+  type NodeStatus,
+  type NodeView,
+  presenceOf,
+  type Resources,
+  type Scheduling,
+  viewOpenIntent,
+} from '@muster/protocol'
+import type { IntentRecord } from '../store/intent-rows.ts'
 import type { NodeRecord, NodeStore } from '../store/nodes.ts'
 import { effectiveLabels } from './labels.ts'
 
 export function statusOf(node: NodeRecord): ReturnType<typeof nodeStatus> {
   return nodeStatus({ ...node, approved: node.approvedAt !== null })
+}
+
+/** True when `replicas: all` places a replica on this node. */
+export function mayRunOn(node: NodeRecord, { node_selector: selector }: Scheduling): boolean {
+  if (node.nodeType === 'agent' || statusOf(node).status !== 'healthy') return false
+  return selector === undefined || matchesSelector(selector, effectiveLabels(node))
 }
 
 export function viewOf(node: NodeRecord): NodeView {
@@ -64,4 +82,17 @@ export function applyVramBudget(resources: Resources, budget: string | null): Re
 function budgetBytes(budget: string, totalBytes: number): number | null {
   const percent = /^(\d+(?:\.\d+)?)\s?%$/.exec(budget)?.[1]
   return percent === undefined ? parseBytes(budget) : Math.floor((totalBytes * Number(percent)) / 100)
+}
+
+/** With the reason why it is not applied yet. */
+export function viewIntent({ intent, bytes, requestedAt }: IntentRecord, node: NodeRecord): IntentView {
+  const { backend, kind, state, generation, opId, attempts, lastFailure } = intent
+  const about = { backend, kind, state, generation, operation_id: opId, attempts, failure: lastFailure, requested_at: requestedAt }
+  if (!isOpen(intent)) {
+    const message = intent.state === 'failed' || intent.state === 'dead' ? (lastFailure?.message ?? '') : intent.note
+    return { ...about, next_retry_at: null, finished_at: new Date(intent.finishedAt).toISOString(), message }
+  }
+  const presence = presenceOf({ ...node, approved: node.approvedAt !== null })
+  const { message, nextRetryAt } = viewOpenIntent(intent, presence, bytes.percentage > 0)
+  return { ...about, next_retry_at: nextRetryAt === null ? null : new Date(nextRetryAt).toISOString(), finished_at: null, message }
 }

@@ -1,7 +1,7 @@
 import { silentLog, type Clock } from '@muster/host'
 import { OperationId } from '@muster/protocol'
 import { expect, it } from 'vitest'
-import { createBars } from './bars.ts'
+import { createBars } from './progress.ts'
 import { viewOperation } from './view.ts'
 
 const id = OperationId.parse('op-1')

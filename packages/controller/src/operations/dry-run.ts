@@ -5,7 +5,7 @@ import type { NodeRecord } from '../store/nodes.ts'
 import type { OperationNodeRecord } from '../store/operations.ts'
 import { intentKindOf, upToDateNote, type Submission, type SubmittedNode } from '../store/submissions.ts'
 import { statusOf } from '../nodes/view.ts'
-import { ringsOf } from '../store/rings.ts'
+import { ringsOf } from '../store/operation-nodes.pure.ts'
 import { viewOperation } from './view.ts'
 
 export interface PreviewFacts {

@@ -1,9 +1,8 @@
 import { BackendName, NodeId, OperationId, type Failure, type Intent, type OperationView } from '@muster/protocol'
 import { describe, expect, it } from 'vitest'
-import type { BytesSeen, IntentRecord } from '../store/intent-rows.ts'
+import { type BytesSeen, type IntentRecord, nothingToFetch, type Plan } from '../store/intent-rows.ts'
 import type { NodeFactsRow, OperationNodeRecord, OperationRecord } from '../store/operations.ts'
-import { nothingToFetch, type Plan } from '../store/plan.ts'
-import type { ReceivedProgress } from '../work/progress-cache.ts'
+import type { ReceivedProgress } from './progress.ts'
 import { viewOperation, type LatestProgress } from './view.ts'
 
 const opId = OperationId.parse('op-1')

@@ -13,7 +13,7 @@ import {
 import type { BytesSeen, IntentRecord } from '../store/intent-rows.ts'
 import type { JobRecord, OperationNodeRecord, OperationRecord } from '../store/operations.ts'
 import { openIntent, statusOfNode, statusOfOperation } from './status.pure.ts'
-import type { ReceivedProgress } from '../work/progress-cache.ts'
+import type { ReceivedProgress } from './progress.ts'
 
 /** The progress of an intent since it was last stored, of an epoch from `since` on; null without any. */
 export type LatestProgress = (nodeId: NodeId, opId: OperationId, since: number) => ReceivedProgress | null

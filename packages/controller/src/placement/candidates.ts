@@ -2,7 +2,7 @@
 // effect when the replica's row is written, and the writer compares `seen` to detect a decision on stale facts.
 import { type BackendName, Digest, type ModelConfig, type NodeId, nodeStatus, type ReplicaId } from '@muster/protocol'
 import { type Catalogue, findOffer, isOffered, type Offers, unknownBackend } from '../gallery/catalogue.ts'
-import { desiredReplicas, limitsOf } from '../models/desired.pure.ts'
+import { desiredReplicas, limitsOf } from '../loads/replica-set.pure.ts'
 import { effectiveLabels } from '../nodes/labels.ts'
 import { applyVramBudget } from '../nodes/view.ts'
 import type { PlacementFile, PlacementNodeFacts, PlacementReplicaFacts, PlacementStore } from '../store/placement.ts'

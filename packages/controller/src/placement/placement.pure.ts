@@ -1,15 +1,19 @@
 // Chooses the node for a replica, and names the reason that excludes each other node.
 import {
-  formatBytes,
-  findMismatchedLabel,
   type Digest,
+  type Failure,
+  findMismatchedLabel,
+  formatBytes,
   type ModelName,
   type NodeId,
   type NodeStatus,
   type NodeType,
   type PlacementNode,
+  type PlacementView,
   type Selector,
 } from '@muster/protocol'
+import type { NodeRecord } from '../store/nodes.ts'
+import type { ReplicaRecord } from '../store/replicas.ts'
 import { chooseEviction, type Eviction } from './eviction.pure.ts'
 import { freeDisk, freeMemory, freeReplicaCount, needOf, type NodeRoom } from './room.pure.ts'
 
@@ -212,3 +216,30 @@ export function explainNoNode({ name }: Pick<PlacementModel, 'name'>, { nodes }:
   return `no node can run ${name}: ${reasons.join('; ')}${more}`.slice(0, 4_096)
 }
 const maxReasons = 8
+
+/** The placement preview of the API. */
+export function viewPlacement({ nodes, eviction }: Placement, victims: readonly Pick<ReplicaRecord, 'id' | 'model'>[]): PlacementView {
+  const modelOf = new Map(victims.map(({ id, model }) => [id, model]))
+  return {
+    nodes: nodes.map(({ node_id, node_name, eligible, reason, score, excludedBy }) => ({
+      ...{ node_id, node_name, eligible, reason, score },
+      excluded_by: excludedBy,
+    })),
+    eviction:
+      eviction === null
+        ? null
+        : {
+            node_id: eviction.nodeId,
+            node_name: nodes.find(({ node_id: id }) => id === eviction.nodeId)?.node_name ?? '',
+            replicas: eviction.victims.flatMap((id) => {
+              const model = modelOf.get(id)
+              return model === undefined ? [] : [{ id, model }]
+            }),
+          },
+  }
+}
+
+export const viewNowhere = (nodes: readonly Pick<NodeRecord, 'id' | 'name'>[], { message }: Failure): PlacementView => ({
+  nodes: nodes.map(({ id, name }) => ({ node_id: id, node_name: name, eligible: false, reason: message, score: 0, excluded_by: 'unfit' })),
+  eviction: null,
+})

@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { checkGatewayToken, Secret } from '@muster/host'
 import { gatewayScope, NodeId, ReplicaId } from '@muster/protocol'
 import { expect, it, onTestFinished } from 'vitest'
-import { createCheckClient } from './check-client.ts'
+import { createCheckClient } from './check-replicas.ts'
 import { questionsFor, type Answer } from './check.pure.ts'
 
 const [id, nodeId, secret] = [ReplicaId.parse('r-1'), NodeId.parse('n-1'), 'a'.repeat(64)]

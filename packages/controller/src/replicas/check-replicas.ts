@@ -1,14 +1,13 @@
 // Replica checks as work of the engine: a replica that starts beside serving ones answers a check question before it gets
 // requests. Any controller claims due checks by lease; the checks of a dead controller are claimed again.
-import type { Clock, Log } from '@muster/host'
-import type { Failure } from '@muster/protocol'
+import { Agent, type Dispatcher, request as sendRequest } from 'undici'
+import { type Clock, errorCode, type Log, mintGatewayToken, type Secret } from '@muster/host'
+import { type Failure, gatewayPaths, gatewayScope, type NodeId, refusedHeader, replicaHeader, type ReplicaId } from '@muster/protocol'
 import type { Advance } from '../loads/advance.ts'
 import type { LoadStore } from '../store/loads.ts'
 import type { DueCheck, ReplicaCheckStore } from '../store/replica-checks.ts'
-import { createEngine, type Engine } from '../work/engine.ts'
-import { claimLeaseMs, withLease } from '../work/lease.ts'
-import { createCheckClient, type CheckClient } from './check-client.ts'
-import { judge, questionsFor, type Verdict } from './check.pure.ts'
+import { claimLeaseMs, createEngine, type Engine, withLease } from '../work/engine.ts'
+import { type Answer, judge, type Question, questionsFor, type Verdict } from './check.pure.ts'
 
 export interface CheckDeps {
   readonly checks: ReplicaCheckStore
@@ -98,4 +97,80 @@ async function fail(check: DueCheck, cause: string, { checks, loads, advance, ho
     eventOf: (load) => (load.state === 'ready' ? { type: 'check_failed', failure } : null),
   })
   await checks.fail(check.id)
+}
+
+interface CheckedReplica {
+  readonly id: ReplicaId
+  readonly nodeId: NodeId
+  readonly gatewayUrl: string
+  readonly gatewaySecret: Secret
+}
+interface CheckClient {
+  /** Rejects only when aborted. */
+  request(replica: CheckedReplica, question: Question, signal: AbortSignal): Promise<Answer>
+  close(): Promise<void>
+}
+
+const connectTimeoutMs = 5_000
+/** Answers to check questions are small; a longer one is cut. */
+const maxBytes = 1024 ** 2
+
+/**
+ * Sends one check question to one replica through the gateway of its node. Has its own connections, so that checks and requests
+ * of clients do not delay each other.
+ */
+export function createCheckClient({ silenceMs, controllerId }: { silenceMs: number; controllerId: string }): CheckClient {
+  const agent = new Agent({ connectTimeout: connectTimeoutMs, headersTimeout: silenceMs, bodyTimeout: silenceMs, allowH2: false })
+  return {
+    async request(replica, question, signal) {
+      try {
+        const answer = await sendRequest(urlOf(replica, question), {
+          method: 'POST',
+          headers: { 'content-type': 'application/json', authorization: tokenOf(replica, controllerId) },
+          body: JSON.stringify(question.body),
+          dispatcher: agent,
+          signal,
+        })
+        return await read(answer, replica.id)
+      } catch (error) {
+        signal.throwIfAborted()
+        const code = errorCode(error)
+        if (code === 'UND_ERR_HEADERS_TIMEOUT' || code === 'UND_ERR_BODY_TIMEOUT') return { is: 'silence', afterMs: silenceMs }
+        // A connection tried over several addresses fails with an empty message.
+        const why = error instanceof Error && error.message !== '' ? error.message : String(code ?? error)
+        return { is: 'no_answer', why }
+      }
+    },
+    close: () => agent.destroy(),
+  }
+}
+
+function urlOf({ id, gatewayUrl }: CheckedReplica, { path }: Question): string {
+  return `${gatewayUrl.replace(/\/+$/, '')}${gatewayPaths.replica(id)}${path}`
+}
+
+const tokenOf = ({ id, nodeId, gatewaySecret }: CheckedReplica, controller: string): string =>
+  `Bearer ${mintGatewayToken({ secret: gatewaySecret.reveal(), nodeId, scope: gatewayScope.replica(id), controller })}`
+
+/** Only an answer with the ID of the replica counts: another process may listen at its address by now (I14). */
+async function read({ statusCode, headers, body }: Dispatcher.ResponseData, id: ReplicaId): Promise<Answer> {
+  const refused = headers[refusedHeader]
+  if (headers[replicaHeader] !== id || refused !== undefined) {
+    // The rest is not read, and an error there changes nothing.
+    body.on('error', () => undefined).destroy()
+    const why =
+      refused === undefined
+        ? `another process answers at the address of its node (${statusCode})`
+        : `its gateway refused: ${String(refused)}`
+    return { is: 'no_answer', why }
+  }
+  const chunks: Buffer[] = []
+  let bytes = 0
+  for await (const chunk of body) {
+    const piece = Buffer.from(chunk)
+    chunks.push(piece)
+    bytes += piece.length
+    if (bytes > maxBytes) break
+  }
+  return { is: 'answer', status: statusCode, body: Buffer.concat(chunks).toString('utf8') }
 }

@@ -7,8 +7,7 @@ import { eventOfEnd, failureOfExit, type StepDetail } from '../loads/loads.pure.
 import type { LoadStore } from '../store/loads.ts'
 import type { NodeStore } from '../store/nodes.ts'
 import type { Exit, ReplicaStore, Stamp } from '../store/replicas.ts'
-import type { WorkKey } from '../work/exchange.ts'
-import type { ReplicaEvent, ResultEvent } from '../work/inbound.ts'
+import type { ReplicaEvent, ResultEvent, WorkKey } from '../work/exchange.ts'
 import { compareReplicas, type Finding } from './compare.pure.ts'
 import type { Unload } from './tend.ts'
 

@@ -1,6 +1,6 @@
 import { NodeId, type Failure } from '@muster/protocol'
 import { describe, expect, it } from 'vitest'
-import type { MovingNode, RolloutLoad, RolloutNodeRecord, RolloutReplica } from '../store/rollout-facts.ts'
+import type { MovingNode, RolloutLoad, RolloutNodeRecord, RolloutReplica } from '../store/rollouts.ts'
 import { factsOf, type RolloutStage } from './facts.pure.ts'
 
 const [before, done, after] = [1_000_000, 2_000_000, 3_000_000]

@@ -2,7 +2,7 @@
 // and the trouble that counts against the new version.
 import type { Failure, NodeId } from '@muster/protocol'
 import type { Exit } from '../store/replicas.ts'
-import type { MovingNode, RolloutLoad, RolloutNodeRecord, RolloutRecord, RolloutReplica } from '../store/rollout-facts.ts'
+import type { MovingNode, RolloutLoad, RolloutNodeRecord, RolloutRecord, RolloutReplica } from '../store/rollouts.ts'
 
 /** Evidence against the new version on a node. */
 export type Trouble = Readonly<{ model: string }> &

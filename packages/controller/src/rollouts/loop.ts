@@ -2,8 +2,7 @@
 // no lease, and a controller that dies delays nothing. Changes only wake it.
 import { type Clock, createLoop, type Log } from '@muster/host'
 import type { OperationId } from '@muster/protocol'
-import type { RolloutAction, RolloutEnd, RolloutRecord } from '../store/rollout-facts.ts'
-import type { RolloutStore } from '../store/rollouts.ts'
+import type { RolloutAction, RolloutEnd, RolloutRecord, RolloutStore } from '../store/rollouts.ts'
 import { decideRollout, isUnderWay } from './rollout.pure.ts'
 import { factsOf } from './facts.pure.ts'
 

@@ -1,7 +1,7 @@
 import { NodeId, type Failure } from '@muster/protocol'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import type { RolloutAction } from '../store/rollout-facts.ts'
+import type { RolloutAction } from '../store/rollouts.ts'
 import { decideRollout } from './rollout.pure.ts'
 import type { RolloutFacts, RolloutNode, RolloutStage } from './facts.pure.ts'
 

@@ -2,7 +2,7 @@
 // time; a node is done when its replicas have moved to the new version and stay healthy.
 import { type Failure, unreachable } from '@muster/protocol'
 import { failureOfExit } from '../loads/loads.pure.ts'
-import type { RolloutAction } from '../store/rollout-facts.ts'
+import type { RolloutAction } from '../store/rollouts.ts'
 import type { RolloutFacts, RolloutNode, RolloutStage, Trouble } from './facts.pure.ts'
 
 type At<State extends RolloutStage['state']> = RolloutNode & { readonly stage: Extract<RolloutStage, { state: State }> }

@@ -1,11 +1,12 @@
 // The routing table, in memory: every model with its ready replicas on reachable nodes. Updated by the change feed, re-read
 // in full periodically and in part on doubt; while the database is away the last state is used. `position` is the change up
-// to which the table is current.
-import { createLoop, mintGatewayToken, type Clock, type Log, type Loop, type Secret } from '@muster/host'
-import { gatewayPaths, gatewayScope, nodeStatus, type NodeId, type Policy, type ReplicaId } from '@muster/protocol'
+// to which the table is current; it is published.
+import { type Clock, createLoop, type Log, type Loop, mintGatewayToken, type Secret } from '@muster/host'
+import { gatewayPaths, gatewayScope, type NodeId, nodeStatus, type Policy, type ReplicaId } from '@muster/protocol'
 import type { Change } from '../store/changes.ts'
+import type { ControllerStore } from '../store/controllers.ts'
 import type { ReadyReplica, RouteScope, RouteStore } from '../store/routes.ts'
-import { textKeyOf } from './prefix-key.pure.ts'
+import { textKeyOf } from './replica-choice.pure.ts'
 
 const rereadEveryMs = 30_000
 /** Stale marks come in bursts: when a node dies, each request to it sets one. */
@@ -237,5 +238,42 @@ export class ReplicaTable {
           })}`
     const mark = before?.mark ?? textKeyOf(id)
     return [{ replicaId: id, mark, model, revision, nodeId: node.id, nodeName: node.name, origin, path, authorization, secret }]
+  }
+}
+
+/** Changes come in bursts; a few writes per second are enough. */
+const publishEveryMs = 200
+const idleMs = 60_000
+
+interface PositionPublisherDeps {
+  readonly controllers: Pick<ControllerStore, 'recordRoutes'>
+  readonly controllerId: string
+  readonly position: () => number | null
+  readonly clock: Clock
+  readonly log: Log
+}
+
+/**
+ * Publishes the position of this controller's table. A replica counts as admitted, and may be ended, once the position of every
+ * controller is past the replica's change.
+ */
+export function createPositionPublisher({ controllers, controllerId, position, clock, log }: PositionPublisherDeps) {
+  const loop = createLoop({ what: 'cannot publish routing position; retrying', clock, log, retryMs: publishEveryMs })
+  let published = -1
+  const isBehind = (): boolean => (position() ?? -1) > published
+
+  return {
+    /** Call it when the position may have moved. */
+    wake: (): void => loop.wake(),
+    /** Runs until aborted. Writes nothing while the position does not move. */
+    run: (signal: AbortSignal): Promise<void> =>
+      loop.run(async () => {
+        if (!isBehind()) return idleMs
+        const seq = position() ?? -1
+        // The controller's row is inserted by its first heartbeat; until then the write is repeated.
+        if (await controllers.recordRoutes(controllerId, seq)) published = seq
+        await clock.sleep(publishEveryMs, signal)
+        return isBehind() ? 0 : idleMs
+      }, signal),
   }
 }

@@ -1,7 +1,7 @@
 import { silentLog, systemClock } from '@muster/host'
 import { waitFor } from '@muster/testkit'
 import { expect, it } from 'vitest'
-import { createPositionPublisher } from './routing-position.ts'
+import { createPositionPublisher } from './replica-table.ts'
 
 function world() {
   const table: { holdsTo: number | null } = { holdsTo: null }

@@ -1,7 +1,7 @@
 import { ModelName, Scheduling } from '@muster/protocol'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { limitsOf } from '../models/desired.pure.ts'
+import { limitsOf } from '../loads/replica-set.pure.ts'
 import type { ScalableModel } from '../store/scaling.ts'
 import { busyMs, decideScaling, type Scale, type ScalingFacts } from './scaling.pure.ts'
 

@@ -1,6 +1,6 @@
 // Decides how many replicas a model should have, from the load of its replicas. Streaks are columns, so that any controller can
 // decide and a restart loses nothing; time is the database's.
-import { limitsOf } from '../models/desired.pure.ts'
+import { limitsOf } from '../loads/replica-set.pure.ts'
 import type { ScalableModel } from '../store/scaling.ts'
 
 export interface ScalingFacts {

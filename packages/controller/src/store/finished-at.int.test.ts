@@ -7,7 +7,7 @@ import { afterAll, beforeAll, expect, inject, it } from 'vitest'
 import { connectDatabase } from './connect.ts'
 import { applyIntents, IntentStore } from './intents.ts'
 import { migrate } from './migrate.ts'
-import { nothingToFetch } from './plan.ts'
+import { nothingToFetch } from './intent-rows.ts'
 import { SubmissionStore } from './submissions.ts'
 import type { Database } from './tables.ts'
 

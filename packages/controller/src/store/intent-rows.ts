@@ -1,8 +1,58 @@
-// Converts rows of `intents`.
-import { BackendName, Failure, NodeId, OperationId, unreachable, type Intent, type Phase, type AwaitedResult } from '@muster/protocol'
-import type { Selectable } from 'kysely'
-import { Plan } from './plan.ts'
-import type { IntentsTable } from './tables.ts'
+// Rows of `intents`: the plan, the conversion of a row, and the only statement that stores new ones.
+import { type Selectable, sql, type Transaction } from 'kysely'
+import { z } from 'zod'
+import {
+  type AwaitedResult,
+  BackendName,
+  Digest,
+  Failure,
+  type Intent,
+  type IntentKind,
+  NodeId,
+  OperationId,
+  type Phase,
+  unreachable,
+} from '@muster/protocol'
+import type { Database, IntentsTable } from './tables.ts'
+
+/** Everything that an attempt needs, fixed at submission. A later edit of a gallery, or a moved tag, does not change it. */
+export const Plan = z.object({
+  uri: z.string().max(2048).nullable(),
+  /** Other URIs of the same content, tried when `uri` does not answer. */
+  mirrors: z.array(z.string().max(2048)).max(64),
+  /** The content behind `uri` for the node's platform; null when only the worker can read it (`file:`). */
+  digest: Digest.nullable(),
+  version: z.string().max(256),
+  galleryUrl: z.string().max(2048),
+  /** The concrete backend of a meta backend. */
+  name: BackendName.nullable(),
+  alias: BackendName.nullable(),
+  /** A version or digest was requested: an intact backend of another version is replaced. */
+  exact: z.boolean(),
+  strategy: z.enum(['rolling', 'recreate']).nullable(),
+  /** Upper limit of the download; null: unknown. */
+  sizeBytes: z.number().int().min(0).nullable(),
+  /**
+   * Set for the rollback of an upgrade. `error`: shown when the rollback is applied; `plan`: the plan of the upgrade, for a
+   * retry.
+   */
+  rollback: z.object({ error: z.string(), plan: z.unknown() }).optional(),
+})
+export type Plan = z.infer<typeof Plan>
+
+/** A deletion needs only the name. */
+export const nothingToFetch: Plan = {
+  uri: null,
+  mirrors: [],
+  digest: null,
+  version: '',
+  galleryUrl: '',
+  name: null,
+  alias: null,
+  exact: false,
+  strategy: null,
+  sizeBytes: null,
+}
 
 export interface BytesSeen {
   readonly phase: Phase | null
@@ -137,3 +187,59 @@ function leaseOf(intent: Intent): { holder: string | null; lease_until: number |
 }
 
 const seconds = (ms: number | null): number | null => (ms === null ? null : ms / 1000)
+
+interface NewIntent {
+  readonly nodeId: NodeId
+  readonly kind: IntentKind
+  readonly opId: OperationId
+  readonly plan: Plan
+  /** Its ring has not begun. */
+  readonly awaitsRing: boolean
+  /** The worker may still work on the last intent of the same operation, so that a cancel has to reach it. */
+  readonly wasSent: boolean
+  readonly note: string
+  readonly totalBytes: number
+  /** In the history. */
+  readonly event: 'requested' | 'retried' | 'returning' | 'repinned'
+  readonly detail: Readonly<Record<string, string>>
+}
+
+type StoredIntent = Readonly<{ nodeId: string; generation: number }>
+
+/**
+ * An intent takes the place of the last one of its node and backend, with a new generation, and nothing was tried of it. The
+ * epoch goes on: workers and progress tell tries apart by it.
+ */
+export async function storeIntents(
+  tx: Transaction<Database>,
+  backend: string,
+  intents: readonly NewIntent[],
+): Promise<readonly StoredIntent[]> {
+  if (intents.length === 0) return []
+  const given = JSON.stringify(
+    intents.map(({ nodeId, opId, awaitsRing, wasSent, totalBytes, ...same }) => ({
+      ...{ ...same, node_id: nodeId, op_id: opId, awaits_ring: awaitsRing, was_sent: wasSent, total_bytes: totalBytes },
+    })),
+  )
+  const { rows } = await sql<StoredIntent>`
+    with given as (
+      select * from jsonb_to_recordset(${given}::jsonb) as g (node_id text, kind text, op_id text, plan jsonb, awaits_ring boolean,
+        was_sent boolean, note text, total_bytes bigint, event text, detail jsonb) order by node_id
+    ), stored as (
+      insert into intents as i (node_id, backend, kind, generation, op_id, plan, state, next_at, is_parked, awaits_ring, was_sent, note, total_bytes)
+      select node_id, ${backend}, kind, nextval('intent_generation'), op_id, plan, 'waiting', now(), not node_may_be_tried(node_id), awaits_ring,
+        was_sent, note, total_bytes from given
+      on conflict (node_id, backend) do update set kind = excluded.kind, generation = excluded.generation, op_id = excluded.op_id,
+        plan = excluded.plan, state = 'waiting', next_at = excluded.next_at, is_parked = excluded.is_parked, awaits_ring = excluded.awaits_ring,
+        was_sent = excluded.was_sent, note = excluded.note, total_bytes = excluded.total_bytes, attempts = 0, last_failure = null,
+        cancel_requested = false, wait = null, holder = null, lease_until = null, accepted_at = null, sign_at = null, is_overdue = false,
+        finished_at = null, phase = null, file_name = '', current_bytes = 0, percentage = 0, progress_seq = null,
+        tried_since = i.epoch + 1, polled_at = null, requested_at = now(), row_version = i.row_version + 1
+      returning node_id, backend, generation, epoch
+    ), logged as (
+      insert into intent_events (node_id, backend, generation, epoch, type, detail)
+      select s.node_id, s.backend, s.generation, s.epoch, g.event, g.detail from stored s join given g on g.node_id = s.node_id
+    )
+    select node_id as "nodeId", generation from stored`.execute(tx)
+  return rows
+}

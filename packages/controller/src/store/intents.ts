@@ -2,11 +2,10 @@
 // version that it was decided on, so of two concurrent decisions one changes nothing and decides again.
 import { type Kysely, sql, type Transaction } from 'kysely'
 import { BackendName, type Intent, type NodeId, type OperationId, type Phase } from '@muster/protocol'
-import { columnsOf, fromIntentRow, type IntentRecord, type IntentRow } from './intent-rows.ts'
+import { columnsOf, fromIntentRow, type IntentRecord, type IntentRow, type Plan } from './intent-rows.ts'
 import { retryConflicts } from './errors.ts'
 import { nodeTakesCommands } from './pulses.ts'
-import type { Plan } from './plan.ts'
-import { nodeEndOf, provingMessage } from './settled-node.pure.ts'
+import { nodeEndOf, provingMessage } from './operation-nodes.pure.ts'
 import type { Database } from './tables.ts'
 
 export interface IntentStep {

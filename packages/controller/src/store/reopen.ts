@@ -1,10 +1,8 @@
 // Cancels operations, and retries their failed nodes.
 import { isOpen, stepIntent, type NodeId, type OperationId } from '@muster/protocol'
 import { sql, type Kysely, type Transaction } from 'kysely'
-import { fromIntentRow, type IntentRow } from './intent-rows.ts'
+import { fromIntentRow, type IntentRow, Plan, storeIntents } from './intent-rows.ts'
 import { applyIntents } from './intents.ts'
-import { storeIntents } from './new-intents.ts'
-import { Plan } from './plan.ts'
 import { retryConflicts } from './errors.ts'
 import type { Database } from './tables.ts'
 import { lockBackend, remember, type IdempotencyKey } from './submissions.ts'

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { ringsOf, type RingNode } from './rings.ts'
+import { ringsOf, type RingNode } from './operation-nodes.pure.ts'
 
 const node = (nodeName: string, fields: Partial<RingNode> = {}): RingNode => ({
   ...{ nodeId: `id-${nodeName}`, nodeName, hasReplicas: true, isReachable: true, isChanged: true },

@@ -2,13 +2,11 @@
 // rollout and those that joined it show the same.
 import { sql, type Transaction } from 'kysely'
 import { type BackendName, Digest, InstalledBackend, type IntentEvent, type OperationId, stepIntent, unreachable } from '@muster/protocol'
-import { fromIntentRow, type IntentRecord, type IntentRow } from './intent-rows.ts'
+import { fromIntentRow, type IntentRecord, type IntentRow, Plan, storeIntents } from './intent-rows.ts'
 import { applyIntents } from './intents.ts'
-import { storeIntents } from './new-intents.ts'
-import { Plan } from './plan.ts'
 import { nodeIsReachable } from './pulses.ts'
-import { ringsOf, type RolloutSpec } from './rings.ts'
-import type { RolloutAction } from './rollout-facts.ts'
+import { ringsOf, type RolloutSpec } from './operation-nodes.pure.ts'
+import type { RolloutAction } from './rollouts.ts'
 import type { Database } from './tables.ts'
 
 type Tx = Transaction<Database>

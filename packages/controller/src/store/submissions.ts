@@ -4,12 +4,9 @@
 import { isOpen, type BackendName, type NodeId, type OperationId, type OperationKind, type IntentKind } from '@muster/protocol'
 import { sql, type Kysely, type Transaction } from 'kysely'
 import { beginRollout, type RolloutPlace } from './rollout-writes.ts'
-import { decideSubmission } from './submission.pure.ts'
-import type { Plan } from './plan.ts'
-import { fromIntentRow, type IntentRecord } from './intent-rows.ts'
-import { storeIntents } from './new-intents.ts'
+import { decideSubmission, type RolloutSpec } from './operation-nodes.pure.ts'
+import { fromIntentRow, type IntentRecord, type Plan, storeIntents } from './intent-rows.ts'
 import { retryConflicts } from './errors.ts'
-import type { RolloutSpec } from './rings.ts'
 import type { Database } from './tables.ts'
 
 export type SubmittedNode = Readonly<{ nodeId: NodeId; nodeName: string }> &

@@ -1,8 +1,7 @@
 import { silentLog, systemClock } from '@muster/host'
 import { waitFor } from '@muster/testkit'
 import { expect, it, vi } from 'vitest'
-import { createEngine, type Work } from './engine.ts'
-import { withLease } from './lease.ts'
+import { createEngine, withLease, type Work } from './engine.ts'
 
 /** Items that are due at once, and a way to let each of them finish. */
 function world(count: number, over: Partial<Work<number>> = {}) {

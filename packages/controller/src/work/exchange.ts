@@ -1,15 +1,114 @@
-// The exchange with a worker about one operation: the status query, the cancel request, and how a request failed.
-import { BusError, type Bus } from '@muster/bus'
+// Messages from and to workers. Receives everything that workers publish: one subscription per topic and controller, parsed once,
+// dispatched by type. Sends the status query and the cancel request of one operation, and says how a request failed.
+import { type Bus, BusError, type Subscription } from '@muster/bus'
+import type { Log } from '@muster/host'
 import {
+  type Failure,
   failureOf,
   FleetError,
-  opCancel,
-  opStatus,
-  type Failure,
+  heartbeat,
+  type Heartbeat,
+  type NodeEvent,
+  nodeEvents,
   type NodeId,
+  opCancel,
   type OperationId,
+  opStatus,
   type OpStatusReply,
+  progress,
+  type Progress,
+  unreachable,
 } from '@muster/protocol'
+import { kindOfWork, type WorkKind } from './exchange.pure.ts'
+
+// Receives everything that workers publish: one subscription per topic and controller, parsed once, dispatched by type. Receivers
+// only enqueue and return at once, so a slow write of one type delays neither another type nor another node.
+
+export type EventOf<T extends NodeEvent['type']> = Extract<NodeEvent, { type: T }>
+export type ReplicaEvent = EventOf<'replica.ready' | 'replica.exited'>
+export type ResultEvent = EventOf<'op.result'>
+
+/** Synchronous and bounded: each receiver has its own queue and logs what it drops when the queue is full. */
+type Receive<M> = (message: M, node: NodeId) => void
+
+export interface Receivers {
+  readonly heartbeat?: readonly Receive<Heartbeat>[]
+  readonly leaving?: Receive<EventOf<'leaving'>>
+  readonly inventory?: Receive<EventOf<'inventory'>>
+  readonly replica?: Receive<ReplicaEvent>
+  /** The id of its operation decides which kind of work a result belongs to. */
+  readonly result?: Readonly<Partial<Record<WorkKind, Receive<ResultEvent>>>>
+  readonly progress?: Receive<Progress>
+}
+
+interface InboundDeps {
+  readonly bus: Bus
+  readonly receivers: Receivers
+  readonly log: Log
+}
+
+export function createInbound({ bus, receivers, log }: InboundDeps) {
+  /** A receiver that throws does not block the others. */
+  const deliver = <M>(to: readonly Receive<M>[], message: M, node: NodeId): void => {
+    for (const receive of to) {
+      try {
+        receive(message, node)
+      } catch (error) {
+        log.error('cannot receive a message of a node', { node, error })
+      }
+    }
+  }
+  const dispatch = (event: NodeEvent, node: NodeId): void => {
+    switch (event.type) {
+      case 'op.result':
+        return deliver(listOf(receivers.result?.[kindOfWork(event.op_id)]), event, node)
+      case 'inventory':
+        return deliver(listOf(receivers.inventory), event, node)
+      case 'replica.ready':
+      case 'replica.exited':
+        return deliver(listOf(receivers.replica), event, node)
+      case 'leaving':
+        return deliver(listOf(receivers.leaving), event, node)
+      default:
+        return unreachable(event)
+    }
+  }
+  const subscribeProgress = (): Subscription | null => {
+    try {
+      return bus.subscribe(progress, { node: '*', op: '*' }, (message, { node, op }) => {
+        if (message.node_id === node && message.op_id === op) deliver(listOf(receivers.progress), message, node)
+      })
+    } catch (error) {
+      // Operations run without it; only their progress is not shown.
+      log.warn('cannot subscribe to the progress of operations; results are still received', { error })
+      return null
+    }
+  }
+
+  return {
+    /** Runs until aborted. */
+    async run(signal: AbortSignal): Promise<void> {
+      const everyNode = { node: '*' } as const
+      const subscriptions = [
+        // Every controller receives every heartbeat: a queue group would lose those handed to a controller that hangs.
+        bus.subscribe(heartbeat, everyNode, (beat, { node }) => {
+          if (beat.node_id === node) deliver(receivers.heartbeat ?? [], beat, node)
+        }),
+        bus.subscribe(nodeEvents, everyNode, (event, { node }) => dispatch(event, node)),
+        subscribeProgress(),
+      ]
+      await aborted(signal)
+      await Promise.all(subscriptions.map(async (subscription) => await subscription?.stop()))
+    },
+  }
+}
+
+const listOf = <M>(receive: Receive<M> | undefined): readonly Receive<M>[] => (receive === undefined ? [] : [receive])
+
+async function aborted(signal: AbortSignal): Promise<void> {
+  if (signal.aborted) return
+  await new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
+}
 
 export type WorkKey = Readonly<{ nodeId: NodeId; opId: OperationId }>
 export type RequestLimits = Readonly<{ timeoutMs: number; signal: AbortSignal }>

@@ -2,7 +2,7 @@ import { createLocalHub, type Bus } from '@muster/bus'
 import { silentLog } from '@muster/host'
 import { heartbeat, Incarnation, NodeId, nodeEvents, OperationId, progress } from '@muster/protocol'
 import { expect, it, vi } from 'vitest'
-import { createInbound, type Receivers } from './inbound.ts'
+import { createInbound, type Receivers } from './exchange.ts'
 
 const [n1, n2] = [NodeId.parse('n-1'), NodeId.parse('n-2')]
 const incarnation = Incarnation.parse('i-1')

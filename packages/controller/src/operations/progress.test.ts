@@ -3,9 +3,8 @@ import { silentLog, type Clock } from '@muster/host'
 import { BackendName, NodeId, OperationId, progress, type Progress } from '@muster/protocol'
 import { expect, it } from 'vitest'
 import type { ProgressTick } from '../store/intents.ts'
-import { createInbound } from './inbound.ts'
-import type { WorkKey } from './exchange.ts'
-import { createProgressCache } from './progress-cache.ts'
+import { createInbound, type WorkKey } from '../work/exchange.ts'
+import { createProgressCache } from './progress.ts'
 
 const [n1, n2] = [NodeId.parse('n-1'), NodeId.parse('n-2')]
 const [op1, op2] = [OperationId.parse('op-1'), OperationId.parse('op-2')]

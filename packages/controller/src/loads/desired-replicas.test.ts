@@ -1,6 +1,6 @@
 import type { Scheduling } from '@muster/protocol'
 import { expect, it } from 'vitest'
-import { desiredReplicas, replicasToLoad, type Demand } from './desired.pure.ts'
+import { desiredReplicas, replicasToLoad, type Demand } from './replica-set.pure.ts'
 
 it.each<[string, Scheduling, Partial<Demand>, number]>([
   ['none when nobody asks', {}, {}, 0],

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import type { NodeRecord } from '../store/nodes.ts'
-import { mayBeQueried } from './query-nodes.ts'
+import { mayBeQueried } from './node-inventories.ts'
 
 const node = (changes: Partial<NodeRecord>): NodeRecord =>
   ({

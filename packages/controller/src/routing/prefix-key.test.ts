@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
-import { prefixKeyOf, textKeyOf } from './prefix-key.pure.ts'
+import { prefixKeyOf, textKeyOf } from './replica-choice.pure.ts'
 
 const chat = '/v1/chat/completions'
 const system = { role: 'system', content: 'You are helpful.' }

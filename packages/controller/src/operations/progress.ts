@@ -1,11 +1,14 @@
-// The latest progress message of each operation on each node. Every controller receives every message; it is shown at once and
-// stored once a second. Progress decides nothing: all of it may be lost.
-import { createFailureStreak, createLoop, type Clock, type Log } from '@muster/host'
-import type { NodeId, OperationId, Progress } from '@muster/protocol'
+// The progress of operations: the latest message of each operation on each node, the bar that never goes back, and updates for
+// listeners. Every controller receives every message; it is shown at once and stored once a second. Progress decides nothing:
+// all of it may be lost.
+import { type Clock, createFailureStreak, createLoop, type Log } from '@muster/host'
+import type { NodeId, OperationId, OperationView, Progress } from '@muster/protocol'
+import type { EventHub } from '../events/hub.ts'
 import type { BytesSeen } from '../store/intent-rows.ts'
 import type { IntentStore, ProgressTick } from '../store/intents.ts'
-import { kindOfWork, type WorkKind } from './exchange.pure.ts'
-import type { WorkKey } from './exchange.ts'
+import type { OperationStore } from '../store/operations.ts'
+import { kindOfWork, type WorkKind } from '../work/exchange.pure.ts'
+import type { WorkKey } from '../work/exchange.ts'
 
 /**
  * IDs come from the bus and cannot be trusted, so memory for them is bounded: in total, and per node, so that a node harms only
@@ -140,4 +143,110 @@ function bytesOf(entry: Entry | undefined, since: number): ReceivedProgress | nu
   const ofAttempt = entry.peaks.filter((peak) => peak.epoch === epoch || (peak.epoch !== null && peak.epoch >= since))
   const percentage = Math.max(...ofAttempt.map((peak) => peak.percentage))
   return { phase, fileName, current, total, percentage, seq, receivedAt: entry.receivedAt, epoch }
+}
+
+interface BarsDeps {
+  readonly operations: Pick<OperationStore, 'raiseProgress'>
+  readonly clock: Clock
+  readonly log: Log
+}
+
+const keepEveryMs = 1_000
+const forgetBarAfterMs = 60_000
+
+type Bar = { progress: number; fileName: string; isKept: boolean; shownAt: number }
+
+/**
+ * Keeps the progress of operations from going back: when a node turns out to have more to fetch than expected, or when an attempt
+ * fails and starts again. The shown progress is stored once a second, so that no controller shows less later.
+ */
+export function createBars({ operations, clock, log }: BarsDeps) {
+  const bars = new Map<OperationId, Bar>()
+  const trouble = createFailureStreak({ what: 'cannot store the progress of operations; retrying', clock, log })
+
+  const keep = async (): Promise<void> => {
+    const raised = [...bars].filter(([, bar]) => !bar.isKept)
+    try {
+      await operations.raiseProgress(raised.map(([id, { progress, fileName }]) => ({ id, progress, fileName })))
+      for (const [, bar] of raised) bar.isKept = true
+      trouble.recovered()
+    } catch (error) {
+      trouble.failed({ error, operations: raised.length })
+    }
+    const old = clock.monotonic() - forgetBarAfterMs
+    for (const [id, bar] of bars) if (bar.isKept && bar.shownAt < old) bars.delete(id)
+  }
+
+  return {
+    /** Returns the view with at least the progress shown before. `kept`: the stored progress. */
+    raise(view: OperationView, kept: number): OperationView {
+      const bar = bars.get(view.id)
+      // A finished operation does not change any more.
+      if (bar === undefined && view.finished_at !== null) return view
+      const progress = Math.max(view.progress, bar?.progress ?? 0)
+      const isKept = bar?.progress === progress ? bar.isKept : progress <= kept
+      bars.set(view.id, { progress, fileName: view.file_name, isKept, shownAt: clock.monotonic() })
+      return { ...view, progress }
+    },
+    /** Runs until aborted. */
+    async run(signal: AbortSignal): Promise<void> {
+      while (!signal.aborted) {
+        await keep()
+        await clock.sleep(keepEveryMs, signal).catch(() => undefined)
+      }
+      await keep()
+    },
+  }
+}
+
+interface ProgressFeedDeps {
+  readonly operations: Pick<OperationStore, 'concernedBy'>
+  readonly clock: Clock
+  readonly log: Log
+}
+
+/** An operation on more nodes is large, so it is shown less often. */
+const fewNodes = 50
+const largeEveryMs = 1_000
+
+/**
+ * Sends operations to listeners while their progress changes, between stored changes. One round at a time: with a slow database
+ * listeners get fewer updates, and nothing piles up.
+ */
+export function createProgressFeed({ operations, clock, log }: ProgressFeedDeps) {
+  let hub: EventHub | null = null
+  let isBusy = false
+  const updated = new Map<string, WorkKey>()
+  const moved = new Set<OperationId>()
+  const restingUntil = new Map<OperationId, number>()
+
+  const show = async (to: EventHub): Promise<void> => {
+    const now = clock.monotonic()
+    const keys = [...updated.values()]
+    updated.clear()
+    for (const [id, next] of restingUntil) if (next <= now) restingUntil.delete(id)
+    for (const { id, nodes } of await operations.concernedBy(keys)) {
+      moved.add(id)
+      if (nodes > fewNodes && !restingUntil.has(id)) restingUntil.set(id, now)
+    }
+    const due = [...moved].filter((id) => (restingUntil.get(id) ?? now) <= now)
+    for (const id of due) {
+      moved.delete(id)
+      if (restingUntil.has(id)) restingUntil.set(id, now + largeEveryMs)
+    }
+    await to.tick('operation', due)
+  }
+
+  return {
+    onTicks(keys: readonly WorkKey[]): void {
+      if (hub === null || hub.listenerCount() === 0) return updated.clear()
+      for (const key of keys) updated.set(`${key.nodeId} ${key.opId}`, key)
+      if (isBusy || (updated.size === 0 && moved.size === 0)) return
+      isBusy = true
+      void show(hub)
+        .catch((error: unknown) => log.debug('cannot broadcast progress', { error }))
+        .finally(() => (isBusy = false))
+    },
+    publishTo: (given: EventHub): void => void (hub = given),
+  }
 }

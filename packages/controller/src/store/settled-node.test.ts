@@ -1,6 +1,6 @@
 import { BackendName, NodeId, OperationId, type Intent } from '@muster/protocol'
 import { expect, it } from 'vitest'
-import { nodeEndOf, type NodeEnd } from './settled-node.pure.ts'
+import { nodeEndOf, type NodeEnd } from './operation-nodes.pure.ts'
 
 const common = {
   ...{ nodeId: NodeId.parse('n-1'), backend: BackendName.parse('llama'), opId: OperationId.parse('op-1'), kind: 'upgrade' as const },

@@ -1,24 +1,77 @@
-// Queries nodes for their inventory: for listings, when the stored inventory is missing or cannot be trusted, and as the probe of
-// nodes that have not answered a command yet. A reply proves that commands reach the node, no responders prove the opposite, a
-// timeout proves nothing.
+// Receives the inventories that nodes publish, and queries nodes for them: for listings, when the stored inventory is missing or
+// cannot be trusted, and as the probe of nodes that have not answered a command yet. A reply proves that commands reach the
+// node, no responders prove the opposite, a timeout proves nothing.
 import { type Bus, BusError } from '@muster/bus'
-import { type Clock, inLanes, type Log } from '@muster/host'
+import { type Clock, createLoop, inLanes, type Log } from '@muster/host'
 import { backendList, type BackendList, type NodeId } from '@muster/protocol'
+import { isAsyncWorker } from '../intents/legacy.ts'
 import { statusOf } from '../nodes/view.ts'
 import type { InventoryRequest, InventoryStore } from '../store/inventory.ts'
 import type { NodeRecord } from '../store/nodes.ts'
 import type { PulseStore } from '../store/pulses.ts'
-import { isAsyncWorker } from '../intents/legacy.ts'
-import type { SettleByInventory } from './reports.ts'
+import type { EventOf } from '../work/exchange.ts'
 
-export interface NodeQueriesDeps {
-  readonly bus: Bus
+export type SettleByInventory = (nodeId: NodeId, list: BackendList) => Promise<void>
+
+interface InventoryReportsDeps {
   readonly inventories: InventoryStore
-  readonly pulses: PulseStore
   /** Settles the intents that the inventory fulfills. */
   readonly settleByInventory: SettleByInventory
   readonly clock: Clock
   readonly log: Log
+}
+
+type InventoryReport = EventOf<'inventory'>
+type PendingReport = Readonly<{ node: NodeId; report: InventoryReport }>
+
+const retryMs = 1_000
+const idleMs = 60_000
+const writeAtOnce = 4
+/** IDs come from the bus and cannot be trusted, so memory for them is bounded. */
+const maxPending = 10_000
+
+/**
+ * The newest published inventory of each node is kept until the database has it. Every controller receives them; the first to
+ * write one settles the intents that it fulfills.
+ */
+export function createInventoryReports({ inventories, settleByInventory, clock, log }: InventoryReportsDeps) {
+  // By node and process: a report of a wrong process in a node's name must not replace that of the right one.
+  const pending = new Map<string, PendingReport>()
+  const loop = createLoop({ what: 'cannot record inventories; retrying', retryMs, clock, log })
+
+  const receive = (report: InventoryReport, node: NodeId): void => {
+    if (report.error !== undefined) return log.warn('node cannot list its backends', { node, error: report.error })
+    const key = `${node} ${report.incarnation}`
+    const before = pending.get(key)
+    if (before !== undefined && before.report.seq > report.seq) return
+    if (before === undefined && pending.size >= maxPending) return log.warn('inventory dropped: too many are pending', { node })
+    pending.set(key, { node, report })
+    loop.wake()
+  }
+
+  const write = async ([key, each]: [string, PendingReport]): Promise<void> => {
+    const { node, report } = each
+    const isNews = await inventories.record(node, report)
+    if (isNews) await settleByInventory(node, report)
+    // A newer report that arrived meanwhile stays pending.
+    if (pending.get(key) === each) pending.delete(key)
+  }
+
+  return {
+    receive,
+    /** Runs until aborted. */
+    async run(signal: AbortSignal): Promise<void> {
+      await loop.run(async () => {
+        await inLanes([...pending], { atOnce: writeAtOnce }, write)
+        return pending.size > 0 ? retryMs : idleMs
+      }, signal)
+    },
+  }
+}
+
+export interface NodeQueriesDeps extends InventoryReportsDeps {
+  readonly bus: Bus
+  readonly pulses: PulseStore
 }
 
 const listing = { timeoutMs: 2_000, atOnce: 64 }

@@ -1,7 +1,7 @@
 import { BackendName, Digest, NodeId, OperationId, type Intent } from '@muster/protocol'
 import { expect, it } from 'vitest'
-import { decideSubmission, type SubmissionDecision, type RequestedIntent } from './submission.pure.ts'
-import { nothingToFetch, type Plan } from './plan.ts'
+import { decideSubmission, type SubmissionDecision, type RequestedIntent } from './operation-nodes.pure.ts'
+import { nothingToFetch, type Plan } from './intent-rows.ts'
 
 const digest = (n: number): Digest => Digest.parse(`sha256:${String(n).repeat(64)}`)
 const plan = (over: Partial<Plan> = {}): Plan => ({ ...nothingToFetch, uri: 'oci://h/a:1', digest: digest(1), ...over })
