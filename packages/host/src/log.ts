@@ -2,8 +2,9 @@
 // format shows a Secret.
 import { hostname } from 'node:os'
 import { pino } from 'pino'
+import { FleetError } from '@muster/protocol'
 import { type Clock, systemClock } from './clock.ts'
-import { type DescribedError, describeError } from './describe-error.ts'
+import { errorCode } from './error-code.ts'
 
 export type Fields = Readonly<Record<string, unknown>>
 
@@ -98,4 +99,36 @@ function show(value: unknown): string {
 /** Control characters (a terminal obeys them) become their escapes. */
 function text(value: string): string {
   return value.replace(/[\p{Cc}\p{Zl}\p{Zp}]/gu, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`)
+}
+
+export interface DescribedError {
+  readonly message: string
+  readonly code?: string | number
+  readonly stack?: string
+  readonly cause?: DescribedError
+}
+
+/** A chain of causes can be a cycle. */
+const maxCauses = 5
+
+/**
+ * The loggable part of an error. Errors of HTTP clients and databases also carry headers, passwords and rows, which must not be
+ * logged.
+ */
+function describeError(error: Error, causesLeft = maxCauses): DescribedError {
+  const code = error instanceof FleetError ? error.failure.code : errorCode(error)
+  return {
+    message: messageOf(error),
+    ...(code === undefined ? {} : { code }),
+    ...(error.stack === undefined ? {} : { stack: error.stack }),
+    ...(error.cause instanceof Error && causesLeft > 0 ? { cause: describeError(error.cause, causesLeft - 1) } : {}),
+  }
+}
+
+/** A connection tried over several addresses fails with an empty message and one error for each. */
+function messageOf(error: Error): string {
+  if (error.message !== '') return error.message
+  if (error instanceof AggregateError)
+    return error.errors.map((each: unknown) => (each instanceof Error ? messageOf(each) : String(each))).join('; ')
+  return error.name
 }

@@ -1,7 +1,7 @@
 // Rolls back to the previous version, without any source, in a process that kills itself at a named step:
 // return-child.ts ROOT STEP DIGEST
 import { silentLog, systemClock } from '@muster/host'
-import { BackendCommand } from '../src/operations/backend-command.ts'
+import { BackendCommand } from '../src/operations/journal.ts'
 import { perform } from '../src/operations/run-operation.ts'
 import { createInstaller } from '../src/installer/create-installer.ts'
 import { openBackendStore } from '../src/storage/backend-store.ts'

@@ -121,11 +121,11 @@ export function createResults({ intents, advance, settleProgress, log }: Results
   let queue: Result[] = []
   let isDraining = false
 
-  const settle = async (batch: readonly Result[]): Promise<void> => {
-    const keys = batch.map(({ nodeId, reply }) => ({ nodeId, opId: reply.op_id }))
+  const settle = async (results: readonly Result[]): Promise<void> => {
+    const keys = results.map(({ nodeId, reply }) => ({ nodeId, opId: reply.op_id }))
     await settleProgress(keys)
     const found = await intents.findByOps(keys)
-    const moving = batch.flatMap(({ nodeId, reply }) => {
+    const moving = results.flatMap(({ nodeId, reply }) => {
       const event = eventOfEnd(reply)
       const record = found.rows.find(({ intent }) => intent.nodeId === nodeId && intent.opId === reply.op_id)
       if (event === null || record === undefined || isOfOtherGeneration(record.intent, reply)) return []
@@ -136,10 +136,10 @@ export function createResults({ intents, advance, settleProgress, log }: Results
   const drain = async (): Promise<void> => {
     isDraining = true
     while (queue.length > 0) {
-      const batch = queue.slice(0, maxBatch)
+      const results = queue.slice(0, maxBatch)
       queue = queue.slice(maxBatch)
-      await settle(batch).catch((error: unknown) =>
-        log.warn('cannot record results; querying their workers', { count: batch.length, error }),
+      await settle(results).catch((error: unknown) =>
+        log.warn('cannot record results; querying their workers', { count: results.length, error }),
       )
     }
     isDraining = false

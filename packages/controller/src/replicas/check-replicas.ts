@@ -22,7 +22,7 @@ export interface CheckDeps {
 }
 
 /** A backend without a GPU may need long for its first tokens; after this time without an answer the check fails. */
-const silenceMs = 60_000
+const answerWithinMs = 60_000
 /** Every check makes a backend work: few at once, so that serving replicas are not disturbed. */
 const lanes = 4
 /** A replica that could not be reached is checked again; its worker reports a process that died. */
@@ -31,7 +31,7 @@ const patienceMs = 30_000
 
 export function createReplicaChecks(deps: CheckDeps): Engine {
   const { checks, holder } = deps
-  const client = createCheckClient({ silenceMs, controllerId: holder })
+  const client = createCheckClient({ silenceMs: answerWithinMs, controllerId: holder })
   const engine = createEngine<DueCheck>(
     {
       what: 'cannot check new replicas; retrying',

@@ -4,7 +4,7 @@ import { type Kysely, sql, type Transaction } from 'kysely'
 import { BackendName, type Intent, type NodeId, type OperationId, type Phase } from '@muster/protocol'
 import { columnsOf, fromIntentRow, type IntentRecord, type IntentRow, type Plan } from './intent-rows.ts'
 import { retryConflicts } from './errors.ts'
-import { nodeTakesCommands } from './pulses.ts'
+import { nodeTakesCommands } from './nodes.ts'
 import { nodeEndOf, provingMessage } from './operation-nodes.pure.ts'
 import type { Database } from './tables.ts'
 

@@ -3,7 +3,7 @@
 import { type Kysely, sql } from 'kysely'
 import { Secret } from '@muster/host'
 import { type InstalledBackend, NodeId, type StoredFile } from '@muster/protocol'
-import { nodeIsReachable } from './pulses.ts'
+import { nodeIsReachable } from './nodes.ts'
 import type { Database } from './tables.ts'
 
 /** The node, its registered process and the time when an inventory was requested. */

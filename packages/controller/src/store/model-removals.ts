@@ -4,7 +4,7 @@ import { ModelName, NodeId, OperationId, type Failure } from '@muster/protocol'
 import { sql, type Kysely, type Transaction } from 'kysely'
 import { ModelOperationStore } from './model-operations.ts'
 import { retryConflicts } from './errors.ts'
-import { nodeTakesCommands } from './pulses.ts'
+import { nodeTakesCommands } from './nodes.ts'
 import type { Database } from './tables.ts'
 
 type Tx = Transaction<Database>

@@ -4,7 +4,7 @@ import { type Kysely, sql, type Transaction } from 'kysely'
 import { FleetError, ModelConfig, ModelName, type NodeId, type Scheduling } from '@muster/protocol'
 import { type LoadBrief, LoadBriefs, loadsOf } from './load-rows.ts'
 import { cancelRemovals } from './model-removals.ts'
-import { nodeIsReachable } from './pulses.ts'
+import { nodeIsReachable } from './nodes.ts'
 import type { Database } from './tables.ts'
 import { retryConflicts } from './errors.ts'
 

@@ -27,15 +27,6 @@ export interface ProbedNode {
   readonly incarnation: string | null
 }
 
-/** For statements with `nodes` under the alias `n` and `node_pulses` under the alias `p`. */
-const isPresent = (n: string) => sql`${sql.ref(`${n}.approved_at`)} is not null and p.liveness = 'present'`
-
-/** The node reports and answers. It may be draining: its ready replicas serve until they are replaced. */
-export const nodeIsReachable = (n = 'n') => sql<boolean>`(${isPresent(n)} and p.answering = 'yes')`
-
-/** Commands may be sent to the node. A node without responders is tried again; an unproven node is probed first. */
-export const nodeTakesCommands = sql<boolean>`(${isPresent('n')} and p.answering <> 'unproven')`
-
 export class PulseStore {
   readonly #db: Kysely<Database>
 

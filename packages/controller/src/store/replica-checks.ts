@@ -5,7 +5,7 @@ import { ModelName, NodeId, ReplicaId } from '@muster/protocol'
 import { sql, type Kysely } from 'kysely'
 import { z } from 'zod'
 import { retryConflicts } from './errors.ts'
-import { nodeIsReachable } from './pulses.ts'
+import { nodeIsReachable } from './nodes.ts'
 import type { Database } from './tables.ts'
 
 export interface DueCheck {

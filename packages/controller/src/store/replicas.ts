@@ -3,7 +3,7 @@
 import { NodeId, ReplicaId, type OperationId, type ReplicaState } from '@muster/protocol'
 import { sql, type Kysely, type Transaction } from 'kysely'
 import { isCaughtUp } from './controllers.ts'
-import { nodeIsReachable } from './pulses.ts'
+import { nodeIsReachable } from './nodes.ts'
 import { retryConflicts } from './errors.ts'
 import type { Database } from './tables.ts'
 

@@ -2,7 +2,7 @@
 import { z } from 'zod'
 import { FailureCode } from '../failure.ts'
 import { NodeId, OperationId } from '../ids.ts'
-import { Phase } from '../messages/op.ts'
+import { Phase } from '../messages/node.ts'
 import { route } from './define.ts'
 
 export const OperationKind = z.enum([

@@ -3,7 +3,6 @@ import * as backend from './backend.ts'
 import type { Command, Topic } from './define.ts'
 import * as model from './model.ts'
 import * as node from './node.ts'
-import * as op from './op.ts'
 
 export const messageCatalogue: Readonly<Record<string, Command | Topic>> = {
   'backend.install': backend.backendInstall,
@@ -11,8 +10,8 @@ export const messageCatalogue: Readonly<Record<string, Command | Topic>> = {
   'backend.delete': backend.backendDelete,
   'backend.list': backend.backendList,
   'backend.stop': backend.backendStop,
-  'op.status': op.opStatus,
-  'op.cancel': op.opCancel,
+  'op.status': node.opStatus,
+  'op.cancel': node.opCancel,
   'model.load': model.modelLoad,
   'model.unload': model.modelUnload,
   'model.delete': model.modelDelete,

@@ -1,10 +1,10 @@
-// Messages about a node: heartbeat, events, and the stop command.
+// Messages about a node and its operations: heartbeat, events, the stop command, progress, status and cancel.
 import { z } from 'zod'
+import { Failure } from '../failure.ts'
 import { BackendName, Digest, Incarnation, ModelName, NodeId, OperationId, plainText, ReplicaId, storableText } from '../ids.ts'
 import { BackendList } from './backend.ts'
-import { topic } from './define.ts'
+import { command, topic } from './define.ts'
 import { ReplicaState } from './model.ts'
-import { OpStatusReply, Phase } from './op.ts'
 
 // Numbers come from other machines: an implausible one becomes unknown (null), never zero and never infinite.
 /** 1 PiB: more memory or disk than any node has. */
@@ -46,6 +46,29 @@ export const Heartbeat = z.object({
 })
 export type Heartbeat = z.infer<typeof Heartbeat>
 
+export const Phase = z.enum(['resolving', 'downloading', 'extracting', 'starting'])
+export type Phase = z.infer<typeof Phase>
+
+export const OpStatusReply = z.object({
+  op_id: OperationId,
+  state: z.enum(['unknown', 'accepted', 'running', 'succeeded', 'failed', 'cancelled']),
+  phase: Phase.optional(),
+  current: z.number().int().min(0).optional(),
+  total: z.number().int().min(0).optional(),
+  /**
+   * Grows with every sign of life, also when no byte moves: the number of the last progress message, or of the one that would be
+   * sent now.
+   */
+  progress_seq: z.number().int().min(0).optional(),
+  generation: z.number().int().min(0).optional(),
+  /** The attempt that it belongs to. */
+  epoch: z.number().int().min(0).optional(),
+  failure: Failure.optional(),
+  digest: Digest.optional(),
+  version: z.string().max(256).optional(),
+})
+export type OpStatusReply = z.infer<typeof OpStatusReply>
+
 const stamp = { incarnation: Incarnation, seq: z.number().int().min(0) }
 const replica = {
   replica_id: ReplicaId,
@@ -78,6 +101,11 @@ const params = { node: NodeId }
 export const heartbeat = topic({ subject: 'nodes.{node}.heartbeat', params, message: Heartbeat })
 export const nodeEvents = topic({ subject: 'nodes.{node}.events', params, message: NodeEvent })
 export const nodeStop = topic({ subject: 'nodes.{node}.stop', params, message: z.object({}) })
+
+/** Query and cancel one operation on a worker. */
+const request = z.object({ op_id: OperationId })
+export const opStatus = command({ subject: 'nodes.{node}.op.status', params, request, reply: OpStatusReply })
+export const opCancel = command({ subject: 'nodes.{node}.op.cancel', params, request, reply: OpStatusReply })
 
 export const Progress = z.object({
   op_id: OperationId,

@@ -5,11 +5,10 @@ import { Secret, silentLog, systemClock, type Clock } from '@muster/host'
 import { Digest } from '@muster/protocol'
 import { digestOf, makeCertificate, makeDocument, makeImage, makeIndex, startHostileRegistry, type HostileRegistry } from '@muster/testkit'
 import { createOutbound, type OutboundOptions } from '../outbound/create-outbound.ts'
-import { createOciClient, type OciClient } from './create-oci-client.ts'
+import { createOciClient, type OciClient, type ResolvedImage } from './create-oci-client.ts'
 import { noCredentials, type CredentialSource } from './credentials.ts'
 import type { Platform } from './manifest.ts'
 import { parseReference, type OciReference } from './reference.ts'
-import type { ResolvedImage } from './resolve-image.ts'
 
 const never = new AbortController().signal
 const amd64: Platform = { os: 'linux', arch: 'amd64' }

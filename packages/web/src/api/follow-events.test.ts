@@ -1,6 +1,6 @@
 import type { ServerEvent } from '@muster/protocol'
 import { afterEach, beforeEach, describe, expect, it, vi } from 'vitest'
-import { followEvents, type Liveness } from './follow-events.ts'
+import { followEvents, type Liveness } from './live-context.tsx'
 
 /** A connection that the page opened, with the server's end of its stream. */
 interface Connection {

@@ -9,7 +9,7 @@ import { SearchField, SelectField } from '../components/field.tsx'
 import { Empty, Loaded } from '../components/loaded.tsx'
 import { Page } from '../components/page.tsx'
 import { Tabs } from '../components/tabs.tsx'
-import { OperationCard } from '../features/operations/operation-card.tsx'
+import { OperationCard } from '../features/operations/operation-progress.tsx'
 import { filterOperations, kindChoices, sentenceOf } from '../features/operations/operation-words.pure.ts'
 
 export function OperationsPage() {

@@ -12,7 +12,7 @@ import {
   type LoadModel,
   type ModelName,
 } from '@muster/protocol'
-import type { BackendCommand } from '../operations/backend-command.ts'
+import type { BackendCommand } from '../operations/journal.ts'
 import { stateOf, type Replica } from '../supervisor/replica.ts'
 import { runOf } from '../supervisor/replica.pure.ts'
 import type { Replicas } from '../supervisor/replicas.ts'

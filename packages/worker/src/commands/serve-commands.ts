@@ -18,7 +18,7 @@ import {
   type NodeType,
 } from '@muster/protocol'
 import type { Subscription } from '@muster/bus'
-import { BackendCommand } from '../operations/backend-command.ts'
+import { BackendCommand } from '../operations/journal.ts'
 import { failedReply, type CommandContext, type ServeCommand } from './command.ts'
 import { installAndStart, replyAtEnd } from './legacy.ts'
 

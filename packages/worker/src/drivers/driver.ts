@@ -1,7 +1,7 @@
 // The interface of a driver: one per protocol that engines speak. Drivers know HTTP and gRPC, and neither processes nor the bus.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { BackendName, ModelConfig, ModelName, ReplicaId } from '@muster/protocol'
-import type { BackendDescription } from '../storage/unpack/artifact.ts'
+import type { BackendDescription } from '../storage/unpack/tree-manifest.ts'
 
 /** The address that a process listens on: this machine only. */
 export type BackendAddress = Readonly<{ kind: 'tcp'; host: '127.0.0.1'; port: number } | { kind: 'unix'; path: string }>

@@ -18,7 +18,7 @@ import {
   type ServedReplica,
   type ServingWorld,
 } from '../../test/serving-world.ts'
-import { BackendDescription } from '../storage/unpack/artifact.ts'
+import { BackendDescription } from '../storage/unpack/tree-manifest.ts'
 import type { BackendAddress, ReplicaSpec } from './driver.ts'
 import { createOpenAiHttpDriver } from './openai-http.ts'
 

@@ -9,7 +9,7 @@ import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 
 import { installContext, ownPlatform as platform, startRegistryInstaller, type RegistryInstaller } from '../../test/registry-installer.ts'
 import { runSh, type TestStore } from '../../test/test-store.ts'
 import type { Installer } from '../operations/installer.ts'
-import { BackendCommand } from '../operations/backend-command.ts'
+import { BackendCommand } from '../operations/journal.ts'
 import { perform } from '../operations/run-operation.ts'
 
 let world: RegistryInstaller

@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { ifMissing, newId, type Clock, type Log, type Step } from '@muster/host'
 import { Digest } from '@muster/protocol'
 import type { Holds } from '../storage/locks.ts'
-import { digestsIn, partialKeptMs } from '../storage/layout.ts'
+import { digestsIn, partialKeptMs } from '../storage/records.ts'
 import type { ModelFolder, ModelFolders } from './folders.ts'
 import { modelUploadsPrefix, type ModelLayout } from './layout.ts'
 

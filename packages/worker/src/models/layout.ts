@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto'
 import { join } from 'node:path'
 import type { Digest, ModelName } from '@muster/protocol'
-import { digestHex } from '../storage/layout.ts'
+import { digestHex } from '../storage/records.ts'
 
 export type ModelLayout = ReturnType<typeof modelLayoutOf>
 

@@ -1,7 +1,7 @@
 // Runs the same work once for several concurrent callers: every caller gets its progress, and the work is aborted when the
 // last caller leaves.
 import { abortable } from '@muster/host'
-import type { WorkProgress } from '../work/progress.ts'
+import type { WorkProgress } from '../work/reports.ts'
 import type { StageContext } from './model-files.ts'
 
 interface SharedRun<T> {

@@ -1,8 +1,8 @@
 // Runs accepted work: one piece per backend at a time, different backends in parallel.
 import { settlesWithin } from '@muster/host'
 import { FleetError, type Failure } from '@muster/protocol'
-import { createProgressReporter, publishProgress, type ProgressReporter, type ProgressState } from '../work/progress.ts'
-import type { Outcome } from './backend-command.ts'
+import { createProgressReporter, publishProgress, type ProgressReporter, type ProgressState } from '../work/reports.ts'
+import type { Outcome } from './journal.ts'
 import { createByteBudget } from './byte-budget.ts'
 import type { Work } from './ledger.ts'
 import { compactJournal, notEnded, runOperation, workFields, type ExecutorDeps, type RunningWork } from './run-operation.ts'

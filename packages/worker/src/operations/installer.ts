@@ -2,7 +2,7 @@
 // at a time, several backends in parallel.
 import type { Step } from '@muster/host'
 import { FleetError, type BackendName, type Digest, type Failure, type InstalledBackend } from '@muster/protocol'
-import type { WorkProgress } from '../work/progress.ts'
+import type { WorkProgress } from '../work/reports.ts'
 import type { ByteAccount } from './byte-budget.ts'
 
 export type InstallRequest = Readonly<{

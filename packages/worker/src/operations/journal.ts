@@ -6,9 +6,9 @@ import { dirname } from 'node:path'
 import { crc32 } from 'node:zlib'
 import { z } from 'zod'
 import { errorCode, type Log, makeDirectory, parseJson, writeFileAtomic } from '@muster/host'
-import { Failure, NodeId, OperationId } from '@muster/protocol'
-import { notStored } from '../work/not-stored.ts'
-import { BackendCommand, Outcome } from './backend-command.ts'
+import { BackendName, Digest, Failure, NodeId, OperationId } from '@muster/protocol'
+import { notStored } from '../work/work-registry.ts'
+import type { BackendIntent } from './admission.pure.ts'
 
 export interface Journal {
   /** Durable when it resolves; throws FleetError (`disk_full`, `unavailable`) and then leaves no trace. */
@@ -106,6 +106,53 @@ async function writeAll(file: FileHandle, bytes: Buffer, position: number): Prom
   for (let done = 0; done < bytes.length;) {
     const { bytesWritten } = await file.write(bytes, done, bytes.length - done, position + done)
     done += bytesWritten
+  }
+}
+
+const counter = z.number().int().min(0)
+
+/** A command as the worker stores it: without `async`, galleries from the wire and replicas to start. */
+export const BackendCommand = z.object({
+  kind: z.enum(['install', 'upgrade', 'delete']),
+  backend: BackendName,
+  op_id: OperationId.optional(),
+  /** A command without one counts as newest. */
+  generation: counter.optional(),
+  epoch: counter.optional(),
+  uri: z.string().max(2048).optional(),
+  digest: Digest.optional(),
+  name: BackendName.optional(),
+  alias: BackendName.optional(),
+  mirrors: z.array(z.string().max(2048)).max(64).optional(),
+  version: z.string().max(256).optional(),
+  gallery_url: z.string().max(2048).optional(),
+  exact: z.boolean().optional(),
+  force: z.boolean().optional(),
+  strategy: z.enum(['rolling', 'recreate']).optional(),
+})
+export type BackendCommand = z.infer<typeof BackendCommand>
+
+export const Outcome = z.discriminatedUnion('state', [
+  z.object({ state: z.literal('succeeded'), digest: Digest.optional(), version: z.string().max(256).optional() }),
+  z.object({ state: z.literal('failed'), failure: Failure }),
+  /** By `op.cancel`, by a newer intent (`superseded`), or with the node's membership. */
+  z.object({ state: z.literal('cancelled'), failure: Failure }),
+])
+export type Outcome = z.infer<typeof Outcome>
+
+/** Every name that may lead to the directory of this backend. */
+export function namesIn({ backend, name, alias }: BackendCommand): BackendName[] {
+  return [backend, name, alias].filter((each) => each !== undefined)
+}
+
+export function intentOf(command: BackendCommand): BackendIntent {
+  const { kind, uri, digest, name, alias, exact = false, force = false } = command
+  return {
+    direction: kind === 'delete' ? 'absent' : 'present',
+    digest: digest ?? null,
+    content: JSON.stringify([kind, uri, digest, name, alias, exact, force]),
+    generation: command.generation ?? null,
+    epoch: command.epoch ?? null,
   }
 }
 

@@ -1,8 +1,7 @@
 import { BackendName, NodeId, OperationId } from '@muster/protocol'
 import { describe, expect, it } from 'vitest'
-import type { Entry } from './journal.ts'
+import type { BackendCommand, Entry } from './journal.ts'
 import { createLedger, type Ledger } from './ledger.ts'
-import type { BackendCommand } from './backend-command.ts'
 
 const name = (text: string) => BackendName.parse(text)
 const order = (backend: string, over: Partial<BackendCommand> = {}): BackendCommand => ({

@@ -1,10 +1,9 @@
 // The commands that a worker accepted: the journal's entries, combined. Bounded: of finished work it keeps the newest of each
 // backend (its generation must not be forgotten) and the latest results.
 import type { BackendName, Failure, NodeId, OperationId, OpStatusReply } from '@muster/protocol'
-import type { ProgressState } from '../work/progress.ts'
+import type { ProgressState } from '../work/reports.ts'
 import type { AcceptedIntent } from './admission.pure.ts'
-import { intentOf, namesIn, type BackendCommand, type Outcome } from './backend-command.ts'
-import type { Entry } from './journal.ts'
+import { type BackendCommand, type Entry, intentOf, namesIn, type Outcome } from './journal.ts'
 
 export interface Work {
   readonly id: number

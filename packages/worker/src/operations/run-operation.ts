@@ -1,13 +1,11 @@
 // Runs one piece of work to its end. The outcome is in the journal before it is reported.
 import type { Clock, Log, Step } from '@muster/host'
 import { Digest, type Failure, failureOf, FleetError, unreachable } from '@muster/protocol'
-import type { EventPublisher } from '../work/event-publisher.ts'
+import type { EventPublisher, ProgressReporter } from '../work/reports.ts'
 import type { ByteBudget } from './byte-budget.ts'
 import type { InstallContext, Installer, InstallOutcome, InstallRequest } from './installer.ts'
-import type { Journal } from './journal.ts'
+import type { BackendCommand, Journal, Outcome } from './journal.ts'
 import { type Ledger, statusOf, type Work } from './ledger.ts'
-import type { BackendCommand, Outcome } from './backend-command.ts'
-import type { ProgressReporter } from '../work/progress.ts'
 import type { Turn } from './executor.ts'
 
 export type ExecutorDeps = Readonly<{

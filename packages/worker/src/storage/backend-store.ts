@@ -4,12 +4,19 @@ import { createReadStream } from 'node:fs'
 import { join } from 'node:path'
 import { noStep, type Clock, type Log, type Step } from '@muster/host'
 import { defaultUnpackLimits, FleetError, type BackendName, type Digest, type UnpackLimits } from '@muster/protocol'
-import { type Activation, createActivations, createPulls, type InstalledRecord, type Pulls } from './records.ts'
+import {
+  type Activation,
+  createActivations,
+  createPulls,
+  type InstalledRecord,
+  layoutOf,
+  prepareDirectories,
+  type Pulls,
+} from './records.ts'
 import { type Blobs, createBlobs, type FetchOptions } from './blobs.ts'
 import { type Claim, createClaim, createHolds, createKeyedLock, createSemaphore, type Holds, never } from './locks.ts'
 import { collect, type CollectDeps, type GcReport } from './collect.ts'
 import { freeBytes, createSpaceCheck, withStorageFailures } from './disk-space.ts'
-import { layoutOf, prepareDirectories } from './layout.ts'
 import type { Threads } from './threads.ts'
 import {
   copyTree,

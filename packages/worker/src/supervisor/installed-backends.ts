@@ -2,7 +2,7 @@
 import type { BackendName, Digest } from '@muster/protocol'
 import type { BackendStore } from '../storage/backend-store.ts'
 import { matchesDigest, listedDigest } from '../storage/records.ts'
-import type { BackendDescription } from '../storage/unpack/artifact.ts'
+import type { BackendDescription } from '../storage/unpack/tree-manifest.ts'
 
 export type Tree = Readonly<{ digest: Digest; directory: string; description: BackendDescription | null }>
 /** `listed`: the digest of that version in the inventory; it differs from the tree's digest where an index led to the tree. */

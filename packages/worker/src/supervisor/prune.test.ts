@@ -1,7 +1,6 @@
 import { LoadModel } from '@muster/protocol'
 import { expect, it } from 'vitest'
-import type { Stage } from './replica.pure.ts'
-import { findPrunable } from './load-admission.pure.ts'
+import { findPrunable, type Stage } from './replica.pure.ts'
 import type { ReplicaRecord } from './replica-record.ts'
 
 const record = (id: string, model: string, stage: Stage = { state: 'gone', end: { how: 'staged' } }): ReplicaRecord => ({

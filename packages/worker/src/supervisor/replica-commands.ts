@@ -9,11 +9,10 @@ import {
   type NodeId,
   type ReplicaId,
 } from '@muster/protocol'
-import type { EventPublisher } from '../work/event-publisher.ts'
-import type { ProgressReporter } from '../work/progress.ts'
+import type { EventPublisher, ProgressReporter } from '../work/reports.ts'
 import type { WorkRegistry } from '../work/work-registry.ts'
 import { cancelReplica, unloadReplica } from './end-replica.ts'
-import { decideLoad } from './load-admission.pure.ts'
+import { decideLoad } from './replica.pure.ts'
 import { configOf, loadReplica, takeTree } from './load-replica.ts'
 import type { ReplicaRecord } from './replica-record.ts'
 import { eventsOf, loadStatus, replicaFields } from './replica-report.pure.ts'

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { isTemporary, makeDirectory, writeFileAtomic, type Log } from '@muster/host'
 import { Digest, LoadModel, NodeId, OperationId, ReplicaId } from '@muster/protocol'
 import { z } from 'zod'
-import { notStored } from '../work/not-stored.ts'
+import { notStored } from '../work/work-registry.ts'
 import { Stage } from './replica.pure.ts'
 
 /** Incremented when an older worker could no longer read it. */

@@ -1,7 +1,6 @@
 // The events, statuses and log fields of a replica, from its record. Pure.
 import type { BackendName, Digest, OperationId, OpStatusReply, ReplicaState } from '@muster/protocol'
-import type { OutgoingEvent } from '../work/event-publisher.ts'
-import type { ProgressState } from '../work/progress.ts'
+import type { OutgoingEvent, ProgressState } from '../work/reports.ts'
 import { type End, exitReason, type Stage } from './replica.pure.ts'
 import type { ReplicaRecord } from './replica-record.ts'
 

@@ -4,13 +4,20 @@ import type { Readable } from 'node:stream'
 import { noStep, type Clock, type DataDir, type Log, type Step } from '@muster/host'
 import type { BackendName, Failure, LoadModel, ModelName, OperationId, ReplicaId, ReplicaState } from '@muster/protocol'
 import type { BackendConnection, Driver } from '../drivers/driver.ts'
-import { createEventPublisher, type EventPublisher, type NodeBus, type OutgoingEvent } from '../work/event-publisher.ts'
-import { createProgressReporter, publishProgress, type ProgressReporter } from '../work/progress.ts'
+import {
+  createEventPublisher,
+  createProgressReporter,
+  type EventPublisher,
+  type NodeBus,
+  type OutgoingEvent,
+  type ProgressReporter,
+  publishProgress,
+} from '../work/reports.ts'
 import type { WorkRegistry } from '../work/work-registry.ts'
 import { openAddresses } from './addresses.ts'
 import { adoptReplicas } from './adopt.ts'
 import { shutDownReplica } from './end-replica.ts'
-import { findPrunable } from './load-admission.pure.ts'
+import { findPrunable, type Stage } from './replica.pure.ts'
 import { driverNameOf } from './load-replica.ts'
 import { openLogFiles } from './log-files.ts'
 import {
@@ -28,7 +35,6 @@ import {
 } from './replica-commands.ts'
 import { openReplicaRecords, type ReplicaRecord } from './replica-record.ts'
 import { eventsOf, publicState, replicaFields } from './replica-report.pure.ts'
-import type { Stage } from './replica.pure.ts'
 import { admit, createReplica, isGone, stateOf, type Pace, type Replica, type ReplicaDeps } from './replica.ts'
 
 export type Accepted = Readonly<{ accepted: true } | { accepted: false; failure: Failure }>

@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest'
 import { createManualClock } from '../../test/manual-clock.ts'
-import { createProgressReporter, type ProgressState } from './progress.ts'
+import { createProgressReporter, type ProgressState } from './reports.ts'
 
 function world() {
   const clock = createManualClock()

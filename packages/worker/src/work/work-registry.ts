@@ -1,7 +1,7 @@
 // All work of this worker by operation ID. Backend operations and model loads register what they have; `op.status` and
 // `op.cancel` look it up here, whatever kind of work it is.
-import { settlesWithin, type Clock } from '@muster/host'
-import type { OperationId, OpStatusReply } from '@muster/protocol'
+import { type Clock, errorCode, errorMessage, settlesWithin } from '@muster/host'
+import { FleetError, type OperationId, type OpStatusReply } from '@muster/protocol'
 
 export interface RegisteredWork {
   status(opId: OperationId): OpStatusReply
@@ -34,4 +34,14 @@ export function createWorkRegistry({ clock }: { clock: Clock }): WorkRegistry {
       return status(opId)
     },
   }
+}
+
+/** A record that could not be written. `what`: `the command`. */
+export function notStored(what: string, error: unknown): FleetError {
+  const isFull = errorCode(error) === 'ENOSPC' || errorCode(error) === 'EDQUOT'
+  const reason = errorMessage(error)
+  const message = isFull
+    ? `cannot store ${what}: the disk is full; free space in the data directory of this worker`
+    : `cannot store ${what} in the data directory of this worker: ${reason}`
+  return new FleetError({ code: isFull ? 'disk_full' : 'unavailable', retry: 'backoff', message }, { cause: error })
 }

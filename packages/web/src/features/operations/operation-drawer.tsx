@@ -11,8 +11,7 @@ import { Cell, Row, Table } from '../../components/table.tsx'
 import { plural } from '../../format.ts'
 import { Disclosure, NodeProgressList } from './node-progress-list.tsx'
 import { OperationActions } from './operation-actions.tsx'
-import { OperationMark, OperationTimes } from './operation-card.tsx'
-import { OperationProgress } from './operation-progress.tsx'
+import { OperationMark, OperationProgress, OperationTimes } from './operation-progress.tsx'
 import { titleOf } from './operation-words.pure.ts'
 
 export function OperationDrawer() {

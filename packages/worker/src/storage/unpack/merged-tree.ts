@@ -19,10 +19,17 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import type { UnpackLimits } from '@muster/protocol'
-import { checkLinkTarget, parseEntryPath, parseWhiteout, type Whiteout } from './entry-path.ts'
+import {
+  checkLinkTarget,
+  type DirectoryNode,
+  type FileNode,
+  parseEntryPath,
+  parseWhiteout,
+  type TreeNode,
+  type Whiteout,
+} from './tree-nodes.ts'
 import { quote, refusal } from './refusal.ts'
-import type { TarHeader } from './tar-header.ts'
-import type { DirectoryNode, FileNode, TreeNode } from './tree-nodes.ts'
+import type { TarHeader } from './tar-reader.ts'
 
 interface Location {
   readonly parent: DirectoryNode

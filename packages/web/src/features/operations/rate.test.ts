@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { addSample, msLeft, rateOf, roundEstimate, type Sample } from './rate.pure.ts'
+import { addSample, msLeft, rateOf, roundEstimate, type Sample } from './operation-words.pure.ts'
 
 const samples = (...pairs: [at: number, bytes: number][]): readonly Sample[] =>
   pairs.reduce<readonly Sample[]>((known, [at, bytes]) => addSample(known, { at, bytes }), [])

@@ -1,7 +1,6 @@
 import { LoadModel, ReplicaId } from '@muster/protocol'
 import { describe, expect, it } from 'vitest'
-import { decideLoad, type WorkerState } from './load-admission.pure.ts'
-import type { Stage } from './replica.pure.ts'
+import { decideLoad, type Stage, type WorkerState } from './replica.pure.ts'
 
 const order = (more: object = {}): LoadModel =>
   LoadModel.parse({ model: 'm', revision: '1', replica_id: 'r-1', backend: 'b', config: {}, files: [], slot: 0, ...more })
