@@ -2,7 +2,7 @@
 import { FleetError, modelRoutes, nodeRoutes, type ModelConfig, type ModelName, type PlacementView, type ReplicaId } from '@muster/protocol'
 import type { Placer } from '../placement/candidates.ts'
 import { viewNowhere, viewPlacement } from '../placement/placement.pure.ts'
-import { viewReplica } from '../replicas/view.ts'
+import { viewReplica } from '../replicas/replicas.pure.ts'
 import type { LoadStore, WantedModel } from '../store/loads.ts'
 import type { NodeStore } from '../store/nodes.ts'
 import type { ReplicaStore } from '../store/replicas.ts'

@@ -100,9 +100,6 @@ export function createIntentWork(deps: IntentWorkDeps): Engine {
   }
 }
 
-// Settles intents by reports of workers: the result of an operation, and the inventory of a node. Every controller receives both;
-// the first to write wins.
-
 interface ResultsDeps {
   readonly intents: IntentStore
   readonly advance: Advance
@@ -117,6 +114,10 @@ type Result = Readonly<{ nodeId: NodeId; reply: OpStatusReply }>
 const maxBatch = 200
 const maxPending = 20_000
 
+/**
+ * Settles intents by reports of workers: the result of an operation, and the inventory of a node. Every controller receives
+ * both; the first to write wins.
+ */
 export function createResults({ intents, advance, settleProgress, log }: ResultsDeps) {
   let queue: Result[] = []
   let isDraining = false

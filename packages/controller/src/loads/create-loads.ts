@@ -17,7 +17,7 @@ import { createPlacer, type Placer, type PlacerDeps } from '../placement/candida
 import { createReplicaChecks } from '../replicas/check-replicas.ts'
 import { createReplicaReports } from '../replicas/reports.ts'
 import { createTendReplicas, createUnload } from '../replicas/tend.ts'
-import { viewReplica } from '../replicas/view.ts'
+import { viewReplica } from '../replicas/replicas.pure.ts'
 import type { ControllerSettings } from '../settings.ts'
 import type { Store } from '../store/store.ts'
 import type { WorkKey } from '../work/exchange.ts'

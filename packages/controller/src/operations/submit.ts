@@ -18,7 +18,7 @@ import { nothingToFetch, type Plan } from '../store/intent-rows.ts'
 import type { ReplicaStore } from '../store/replicas.ts'
 import type { RolloutSpec } from '../store/operation-nodes.pure.ts'
 import type { Submission, SubmissionStore, SubmittedNode } from '../store/submissions.ts'
-import { chooseNodes, hasBackend, mayHave, type NodeSelection } from './choose.pure.ts'
+import { chooseNodes, hasBackend, mayHave, type NodeSelection } from './nodes.pure.ts'
 import { previewOf } from './dry-run.ts'
 
 export interface SubmitDeps {

@@ -12,7 +12,7 @@ import {
 } from '@muster/protocol'
 import type { BytesSeen, IntentRecord } from '../store/intent-rows.ts'
 import type { JobRecord, OperationNodeRecord, OperationRecord } from '../store/operations.ts'
-import { openIntent, statusOfNode, statusOfOperation } from './status.pure.ts'
+import { openIntent, statusOfNode, statusOfOperation } from './nodes.pure.ts'
 import type { ReceivedProgress } from './progress.ts'
 
 /** The progress of an intent since it was last stored, of an epoch from `since` on; null without any. */

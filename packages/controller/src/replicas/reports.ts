@@ -8,7 +8,7 @@ import type { LoadStore } from '../store/loads.ts'
 import type { NodeStore } from '../store/nodes.ts'
 import type { Exit, ReplicaStore, Stamp } from '../store/replicas.ts'
 import type { ReplicaEvent, ResultEvent, WorkKey } from '../work/exchange.ts'
-import { compareReplicas, type Finding } from './compare.pure.ts'
+import { compareReplicas, type Finding } from './replicas.pure.ts'
 import type { Unload } from './tend.ts'
 
 export interface ReplicaReportsDeps extends SettleDeps {

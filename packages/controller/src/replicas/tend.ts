@@ -5,7 +5,7 @@ import { modelUnload, type NodeId, type ReplicaId } from '@muster/protocol'
 import type { Advance } from '../loads/advance.ts'
 import type { LoadStore } from '../store/loads.ts'
 import type { ReplicaRecord, ReplicaStore } from '../store/replicas.ts'
-import { fateOf, returnOf } from './surplus.pure.ts'
+import { fateOf, returnOf } from './replicas.pure.ts'
 
 export interface TendDeps {
   readonly bus: Bus

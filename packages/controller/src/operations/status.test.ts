@@ -1,7 +1,7 @@
 import { NodeId } from '@muster/protocol'
 import { describe, expect, it } from 'vitest'
 import type { LoadBrief } from '../store/load-rows.ts'
-import { statusOfOperation } from './status.pure.ts'
+import { statusOfOperation } from './nodes.pure.ts'
 
 const load = (fields: Partial<LoadBrief>): LoadBrief => ({
   ...{ purpose: 'serve', ordinal: 0, state: 'waiting', phase: null, nodeId: null, nodeName: null, opId: null, fileName: '' },

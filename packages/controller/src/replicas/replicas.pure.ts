@@ -1,5 +1,6 @@
-// Compares the replicas that a heartbeat lists with the stored ones. Pure.
-import { unreachable, type ReplicaId, type ReplicaState } from '@muster/protocol'
+// Decisions about replicas: the differences between the list of a heartbeat and the stored ones, and the fate of those without
+// a load. Pure.
+import { type Load, type LoadEvent, OperationId, type ReplicaId, type ReplicaState, type ReplicaView, unreachable } from '@muster/protocol'
 import type { ReplicaRecord } from '../store/replicas.ts'
 
 /** The replica list of a heartbeat, with the sequence number and age of the heartbeat. */
@@ -65,4 +66,43 @@ function isGone({ state, ageMs, hasLoad }: ReplicaRecord, list: ReplicaList): bo
   // A load queries its starting replica; replicas without a load are not queried.
   if (state === 'starting') return !hasLoad && ageMs > list.ageMs + forgottenMs
   return ageMs > list.ageMs + travelMs
+}
+
+/** `wait`: a load may still be refused because of this replica, and then take it. */
+type Fate = Readonly<{ do: 'drain' } | { do: 'wait' } | { do: 'return'; to: Load }>
+
+type UnownedReplica = Pick<ReplicaRecord, 'revision' | 'opId' | 'nodeId' | 'state' | 'isNodeDraining'>
+
+/** For a replica without a load: its node was absent, or its model changed. `loads`: the current loads of its model. */
+export function fateOf(replica: UnownedReplica, loads: readonly Load[]): Fate {
+  // A replica of an older revision drains: no load needs it, and the new one needs its memory.
+  const serving = loads.filter(({ purpose, revision }) => purpose === 'serve' && revision === replica.revision)
+  if (replica.opId === null) return { do: 'drain' }
+  const open = serving.find(isOpen)
+  if (open !== undefined) return canReturn(replica) ? { do: 'return', to: open } : { do: 'wait' }
+  return serving.some((load) => isInTheWayOf(replica, load)) ? { do: 'wait' } : { do: 'drain' }
+}
+
+/** A replica that starts on a draining node is useless: its load would leave the node again. A ready one keeps serving. */
+const canReturn = ({ state, isNodeDraining }: UnownedReplica): boolean => state === 'ready' || !isNodeDraining
+
+const isOpen = ({ state }: Load): boolean => state === 'waiting' || state === 'failed' || state === 'installing'
+
+/** The node may refuse the load because of this replica; then the load can take it. */
+const isInTheWayOf = ({ nodeId }: Pick<ReplicaRecord, 'nodeId'>, load: Load): boolean => load.state === 'starting' && load.nodeId === nodeId
+
+/** Event of the load that takes the replica back. */
+export const returnOf = ({ id, nodeId, opId, state }: ReplicaRecord): Extract<LoadEvent, { type: 'returned' }> => ({
+  ...{ type: 'returned', nodeId, replicaId: id, opId: OperationId.parse(opId), isReady: state === 'ready' },
+})
+
+/** As the API shows it. */
+export function viewReplica(replica: ReplicaRecord, inFlight: (id: ReplicaId) => number): ReplicaView {
+  const { id, model, revision, state, nodeId, nodeName, isReachable, backendDigest, createdAt } = replica
+  const isLive = state !== 'exited'
+  return {
+    ...{ id, model, revision, node_id: nodeId, node_name: nodeName, state, backend_digest: backendDigest, started_at: createdAt },
+    reachable: isLive && isReachable,
+    in_flight: isLive ? inFlight(id) : 0,
+  }
 }

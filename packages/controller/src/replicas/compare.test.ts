@@ -1,7 +1,7 @@
 import { NodeId, ReplicaId, type ReplicaState } from '@muster/protocol'
 import { describe, expect, it } from 'vitest'
 import type { ReplicaRecord } from '../store/replicas.ts'
-import { compareReplicas, type Finding, type ReplicaList } from './compare.pure.ts'
+import { compareReplicas, type Finding, type ReplicaList } from './replicas.pure.ts'
 
 const id = ReplicaId.parse('r-1')
 const known = (state: ReplicaState, over: Partial<ReplicaRecord> = {}): ReplicaRecord => ({

@@ -1,7 +1,7 @@
 import { BackendName, NodeId } from '@muster/protocol'
 import { describe, expect, it } from 'vitest'
 import { nodeRecord } from '../../test/node-record.ts'
-import { chooseNodes, mayHave, type NodeSelection } from './choose.pure.ts'
+import { chooseNodes, mayHave, type NodeSelection } from './nodes.pure.ts'
 
 const fleet = [
   nodeRecord('healthy', { reportedLabels: { zone: 'a' }, inventory: [{ name: 'llama' }] }),

@@ -1,6 +1,6 @@
 import { ModelName, NodeId, OperationId, ReplicaId, type Load } from '@muster/protocol'
 import { expect, it } from 'vitest'
-import { fateOf } from './surplus.pure.ts'
+import { fateOf } from './replicas.pure.ts'
 
 const common = {
   model: ModelName.parse('tiny'),
