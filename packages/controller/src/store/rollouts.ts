@@ -1,6 +1,7 @@
-// Rollouts: the facts that decide, the possible actions, and their queries. rollouts/ owns the meaning of facts and actions. Intents, replicas and loads are read, and the decision is written, in one transaction under the lock of
-// the backend. So a controller may be killed at any moment: a round is stored completely or not at all, and the next round, on
-// any controller, continues from there.
+// Rollouts: the facts that decide, the possible actions, and their queries; rollouts/ owns the meaning of facts and actions.
+// Intents, replicas and loads are read, and the decision is written, in one transaction under the lock of the backend. So a
+// controller may be killed at any moment: a round is stored completely or not at all, and the next round, on any controller,
+// continues from there.
 import { type Kysely, sql, type Transaction } from 'kysely'
 import { z } from 'zod'
 import { Failure, type Intent, NodeId, OperationId } from '@muster/protocol'

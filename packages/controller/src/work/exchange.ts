@@ -1,6 +1,6 @@
 // Messages from and to workers. Receives everything that workers publish: one subscription per topic and controller, parsed once,
-// dispatched by type; receivers only enqueue and return at once, so a slow write of one type delays neither another type nor another
-// node. Sends the status query and the cancel request of one operation, and says how a request failed.
+// dispatched by type; receivers only enqueue and return at once, so a slow write of one type delays neither another type nor
+// another node. Sends the status query and the cancel request of one operation, and classifies failed requests.
 import { type Bus, BusError, type Subscription } from '@muster/bus'
 import type { Log } from '@muster/host'
 import {

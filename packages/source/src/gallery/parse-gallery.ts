@@ -1,7 +1,7 @@
-// Parses the text of a gallery. It comes from third parties, so everything about it is bounded, and an invalid gallery is
-// refused as a whole, with the position: half a gallery would look like removed backends.
-import { FleetError } from '@muster/protocol'
+// Parses the text of a gallery of backends or of models. It comes from third parties, so everything about it is bounded, and an
+// invalid gallery is refused as a whole, with the position: half a gallery would look like removed backends.
 import type { z } from 'zod'
+import { FleetError, ModelGalleryEntry } from '@muster/protocol'
 import { GalleryEntry } from './entry.ts'
 import { findUriProblem, type GalleryOrigin } from './source-uri.ts'
 import { isObject, readYaml, type YamlLimits } from './yaml-value.ts'
@@ -54,4 +54,14 @@ const titleOf = (item: unknown, index: number): string =>
 
 function refusal(name: string, problem: string): FleetError {
   return new FleetError({ code: 'invalid', retry: 'never', message: `cannot read ${name}: ${problem}` })
+}
+
+/** Throws FleetError `invalid` with the reason. The configuration of an entry is validated when it is installed. */
+export function parseModelGallery(text: string, { name = 'the gallery', origin = 'remote' }: ParseOptions = {}): ModelGalleryEntry[] {
+  const findProblem = ({ files }: ModelGalleryEntry): string | null => {
+    // A remote gallery may not name files of the worker's machine.
+    const own = origin === 'remote' ? files.find(({ uri }) => /^(?:file|builtin|upload):/.test(uri)) : undefined
+    return own === undefined ? null : `${own.uri} is not for a gallery from elsewhere to name`
+  }
+  return parseEntries(text, { name, lists: 'models', entry: ModelGalleryEntry, findProblem, scalars: 'typed' })
 }

@@ -1,6 +1,6 @@
 import { FleetError } from '@muster/protocol'
 import { expect, it } from 'vitest'
-import { parseModelGallery } from './parse-model-gallery.ts'
+import { parseModelGallery } from './parse-gallery.ts'
 
 it('numbers and booleans keep their types', () => {
   const [tiny] = parseModelGallery(`

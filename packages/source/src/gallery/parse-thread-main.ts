@@ -1,8 +1,7 @@
 // The thread that parse-thread.ts starts.
 import { parentPort, workerData } from 'node:worker_threads'
 import { failureOf } from '@muster/protocol'
-import { parseGallery } from './parse-gallery.ts'
-import { parseModelGallery } from './parse-model-gallery.ts'
+import { parseGallery, parseModelGallery } from './parse-gallery.ts'
 import type { ParseOutcome, ThreadJob } from './parse-thread.ts'
 
 // Passed by parse-thread.ts.

@@ -4,8 +4,7 @@ import { Worker } from 'node:worker_threads'
 import { Failure, FleetError, ModelGalleryEntry } from '@muster/protocol'
 import { z } from 'zod'
 import { GalleryEntry } from './entry.ts'
-import { parseGallery, type ParseOptions } from './parse-gallery.ts'
-import { parseModelGallery } from './parse-model-gallery.ts'
+import { parseGallery, parseModelGallery, type ParseOptions } from './parse-gallery.ts'
 
 export interface ParseJob {
   readonly text: string

@@ -11,9 +11,8 @@ import { useNow } from '../components/time.tsx'
 import { useClose } from '../components/dialog.tsx'
 import { AddNodeSheet } from '../features/nodes/add-node-sheet.tsx'
 import { NodeActionSheet, isNodeAction } from '../features/nodes/node-actions.tsx'
-import { filterNodes, isFiltered } from '../features/nodes/node-filter.pure.ts'
+import { describeNodes, filterNodes, isFiltered } from '../features/nodes/node-words.pure.ts'
 import { NodeFilters, NodeTable } from '../features/nodes/node-table.tsx'
-import { describeNodes } from '../features/nodes/node-words.pure.ts'
 
 const route = getRouteApi('/nodes')
 

@@ -6,9 +6,8 @@ import { SearchField, SelectField } from '../../components/field.tsx'
 import { Bar } from '../../components/state.tsx'
 import { plural } from '../../format.ts'
 import { ApproveButton, NodeMenu } from './node-actions.tsx'
-import { labelChoices, type NodeFilter } from './node-filter.pure.ts'
+import { countNames, describeMachine, labelChoices, memoryOf, type NodeFilter } from './node-words.pure.ts'
 import { NodeStatusMark } from './node-status.tsx'
-import { countNames, memoryOf, describeMachine } from './node-words.pure.ts'
 
 const columnNames = ['Node', 'State', 'Memory', 'Machine', 'Models', 'Backends', 'Actions']
 

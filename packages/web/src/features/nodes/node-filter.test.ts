@@ -1,6 +1,6 @@
 import { NodeView } from '@muster/protocol'
 import { expect, it } from 'vitest'
-import { filterNodes, isFiltered, labelChoices } from './node-filter.pure.ts'
+import { filterNodes, isFiltered, labelChoices } from './node-words.pure.ts'
 
 const node = (name: string, more: object = {}): NodeView =>
   NodeView.parse({
