@@ -1,16 +1,28 @@
 // Unit tests share nothing and need nothing; integration tests (*.int.test.ts) share one PostgreSQL server and may
 // start processes; simulations (*.sim.test.ts) run many seeds. They run in this order, so that what is quick fails first.
 import { defineConfig } from 'vitest/config'
+import { BaseSequencer, type TestSpecification } from 'vitest/node'
 import { startBundledThreads } from './packages/testkit/src/bundle-programs.ts'
 
 const everyTest = ['packages/*/{src,test}/**/*.test.{ts,tsx}', 'tests/**/*.test.ts', 'scripts/**/*.test.ts']
 const integration = '{packages,tests}/**/*.int.test.{ts,tsx}'
 const simulation = '{packages,tests}/**/*.sim.test.ts'
 
+/** System tests take longest, whatever their size: begun first, they leave no core idle at the end. */
+class SystemTestsFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const { system = [], other = [] } = Object.groupBy(await super.sort(files), ({ moduleId }) =>
+      moduleId.includes('/tests/') ? 'system' : 'other',
+    )
+    return [...system, ...other]
+  }
+}
+
 export default defineConfig({
   test: {
     pool: 'forks',
     maxWorkers: 3,
+    sequence: { sequencer: SystemTestsFirst },
     projects: [
       {
         extends: true,
