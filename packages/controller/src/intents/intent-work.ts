@@ -44,6 +44,8 @@ export function createIntentWork(deps: IntentWorkDeps): Engine {
   const queries = createLanes({ size: queryLanes, onFree: wake, log })
   const held = createHeldRequests({ intents, holder, onEnd: wake, clock, log })
   let watchedAt = -Infinity
+  /** Database time of the last claim. Until the first one everything that is due counts. */
+  let claimedAt = 0
 
   const advanceAll = async ({ rows, now }: Read<IntentRecord>, event: IntentEvent): Promise<void> => {
     await Promise.all(rows.map((record) => advance({ record, event, now })))
@@ -71,6 +73,7 @@ export function createIntentWork(deps: IntentWorkDeps): Engine {
       batch,
       async claim(limit) {
         const { rows, now } = await intents.claim({ holder, leaseMs: claimLeaseMs, limit })
+        claimedAt = now
         return rows.map((row) => ({ row, now }))
       },
       async run({ row, now }, signal) {
@@ -83,10 +86,10 @@ export function createIntentWork(deps: IntentWorkDeps): Engine {
         return await watch(signal)
       },
       async nextMs() {
-        const { nextMs, isBusy } = await intents.outlook(timeouts)
-        // Due intents that were not claimed are handled by the next watch.
-        const soon = nextMs === null ? Infinity : nextMs > 0 ? nextMs : watchEveryMs
-        return Math.min(soon, isBusy ? watchEveryMs : Infinity)
+        const { dueMs, watchMs, isBusy } = await intents.outlook(timeouts, claimedAt)
+        // A lease or a timeout that has ended is handled by the next watch.
+        const watchInMs = watchMs === null ? Infinity : watchMs > 0 ? watchMs : watchEveryMs
+        return Math.min(dueMs ?? Infinity, watchInMs, isBusy ? watchEveryMs : Infinity)
       },
     },
     deps,

@@ -51,6 +51,12 @@ export interface QuietFor {
 /** Rows, and the database's time when they were read. */
 export type Read<T> = Readonly<{ now: number; rows: readonly T[] }>
 
+/** Times in milliseconds from now; null: none. `isBusy`: an intent is in progress and has to be watched. */
+export type Outlook = Readonly<{ dueMs: number | null; watchMs: number | null; isBusy: boolean }>
+
+/** A database time loses fractions of a millisecond on its way through a JavaScript number. */
+const roundingMs = 1
+
 type ClaimedRow = IntentRow & { features: string[]; node_incarnation: string | null; is_answering: boolean; now_ms: number }
 
 const claimedOf = (row: ClaimedRow): Claimed => ({
@@ -106,8 +112,8 @@ export class IntentStore {
         insert into intent_events (node_id, backend, generation, epoch, type, detail)
         select node_id, backend, generation, epoch, 'claimed', jsonb_build_object('holder', ${holder}::text) from claimed
       )
-      select claimed.*, ${nowMs} as now_ms from claimed order by generation`.execute(this.#db)
-    return { now: rows[0]?.now_ms ?? 0, rows: rows.map(claimedOf) }
+      select claimed.*, t.now_ms from (select ${nowMs} as now_ms) t left join claimed on true order by generation`.execute(this.#db)
+    return { now: rows[0]?.now_ms ?? 0, rows: rows.filter((row) => row.node_id !== null).map(claimedOf) }
   }
 
   /**
@@ -247,20 +253,25 @@ export class IntentStore {
     return rows
   }
 
-  /** When the next intent is due, and whether any intent is in progress and has to be watched. */
-  async outlook(timeouts: { installMs: number; upgradeMs: number }): Promise<{ nextMs: number | null; isBusy: boolean }> {
-    const { rows } = await sql<{ ms: number | null; is_busy: boolean }>`
-      select extract(epoch from min(at) - now())::float8 * 1000 as ms, exists (
+  /**
+   * When the next intent is due that the last claim, at the database time `claimedAt`, did not see as due: one that became due since
+   * is due now. Intents that were due and could not be claimed wait for a change. `watchMs`: when a lease or a timeout ends.
+   */
+  async outlook(timeouts: { installMs: number; upgradeMs: number }, claimedAt: number): Promise<Outlook> {
+    const { rows } = await sql<{ due_ms: number | null; watch_ms: number | null; is_busy: boolean }>`
+      select extract(epoch from (
+        select min(next_at) from intents
+        where next_at > to_timestamp(${(claimedAt - roundingMs) / 1000}) and not is_parked and not awaits_ring and not cancel_requested
+      ) - now())::float8 * 1000 as due_ms, extract(epoch from min(at) - now())::float8 * 1000 as watch_ms, exists (
         select from intents where state in ('sending', 'working') or state = 'waiting' and cancel_requested
       ) as is_busy
       from (
-        select min(next_at) as at from intents where next_at > now() and not is_parked and not awaits_ring and not cancel_requested
-        union all select min(lease_until) from intents where lease_until is not null
+        select min(lease_until) as at from intents where lease_until is not null
         union all select min(accepted_at + make_interval(secs => case kind when 'upgrade' then ${timeouts.upgradeMs / 1000}::float8
           else ${timeouts.installMs / 1000}::float8 end)) from intents where state = 'working' and not is_overdue and wait = 'result'
       ) t`.execute(this.#db)
-    const ms = rows[0]?.ms ?? null
-    return { nextMs: ms === null ? null : Math.max(ms, 0), isBusy: rows[0]?.is_busy ?? false }
+    const row = rows[0]
+    return { dueMs: row?.due_ms ?? null, watchMs: row?.watch_ms ?? null, isBusy: row?.is_busy ?? false }
   }
 
   /** The `backend` column of the intent for a concrete backend: the name of the meta backend that it was installed as. */
