@@ -37,7 +37,10 @@ const switchedOff = {
 
 type InstallAndStart = Readonly<{ command: BackendCommand; isAsync: boolean; name: ReplicaName }>
 
-/** Installs a backend and starts a process of it. A live process is answered at once, unless the command forces an install. */
+/**
+ * Installs a backend and starts a process of it. A live process is answered at once. A forced install is a `reinstall`: the installer
+ * stops the processes of the backend, so that a new one starts on another port.
+ */
 export async function installAndStart({ command, isAsync, name }: InstallAndStart, context: CommandContext): Promise<CommandReply> {
   const { replicas, operations, signal, log } = context
   if (!context.isLegacyServed) return failedReply(switchedOff)
