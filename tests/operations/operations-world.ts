@@ -247,7 +247,16 @@ async function addWorker(
   })
   const id = await waitFor(() => worker?.nodeId(), { what: `${name} to register` })
   await untilHealthy(world, id)
-  return { id, name, installer, start, stop }
+  return {
+    ...{ id, name, installer, start },
+    async stop() {
+      await stop()
+      // Its goodbye is stored a moment later.
+      await waitFor(async () => (await controllers[0]?.api.get(`/api/nodes/${id}`))?.body['status'] !== 'healthy', {
+        what: `${name} to be shown as stopped`,
+      })
+    },
+  }
 }
 
 async function untilHealthy({ controllers }: World, id: NodeId): Promise<void> {

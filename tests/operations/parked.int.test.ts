@@ -6,7 +6,7 @@ import { startOperationsWorld, type OperationsWorld } from './operations-world.t
 
 let world: OperationsWorld
 beforeAll(async () => {
-  world = await startOperationsWorld({ postgresUrl: inject('postgresUrl') })
+  world = await startOperationsWorld({ postgresUrl: inject('postgresUrl'), flags: { 'reconcile-interval': '1s' } })
 })
 afterAll(() => world[Symbol.asyncDispose]())
 

@@ -303,6 +303,8 @@ describe('no responders', () => {
       // S0.9: heartbeats go on and heal nothing; an answered command does.
       using held = new DisposableStack()
       held.use(disposing(deaf.bus.serve(backendInstall, { node: deaf.id }, () => ({ success: true }))))
+      // A query of its inventory without responders would make it unhealthy again.
+      held.use(disposing(deaf.bus.serve(backendList, { node: deaf.id }, () => ({ backends: [] }))))
       expect((await world.api().get(`/api/nodes/${deaf.id}`)).body['status']).toBe('unhealthy')
       await world.api().post(`/api/operations/${id}/retry`, { node_id: deaf.id })
       expect(await world.ended(id)).toMatchObject({ state: 'succeeded' })

@@ -1,6 +1,6 @@
 // The logs of backends: one file per replica, which its process appends to directly. Bounded whatever the process writes: the
 // newest 10 MB and two older files of that size, by copying the end to another file and truncating.
-import { copyFile, open, rename, rm, stat, truncate, type FileHandle } from 'node:fs/promises'
+import { open, rename, rm, stat, truncate, type FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { createLoop, makeDirectory, type Clock, type Log } from '@muster/host'
@@ -39,9 +39,10 @@ export async function openLogFiles({ directory, clock, log, limitBytes = 10 * 10
 
   const rotate = async (id: ReplicaId, bytes: number): Promise<void> => {
     const aside = `${path(id)}.new`
-    // In a flood only the end is kept: copying all of it would take longer than the process takes to write more.
-    if (bytes <= 2 * limitBytes) await copyFile(path(id), aside)
-    else await copyEnd(path(id), aside, { from: bytes - limitBytes, bytes: limitBytes })
+    // In a flood only the end is kept: copying all of it would take longer than the process takes to write more. Never more than was
+    // measured: the process goes on writing during the copy.
+    const kept = bytes <= 2 * limitBytes ? bytes : limitBytes
+    await copyPart(path(id), aside, { from: bytes - kept, bytes: kept })
     await truncate(path(id), 0)
     for (let n = keptFiles; n > 1; n -= 1) await rename(older(id, n - 1), older(id, n)).catch(() => undefined)
     await rename(aside, older(id, 1))
@@ -75,7 +76,7 @@ export async function openLogFiles({ directory, clock, log, limitBytes = 10 * 10
   }
 }
 
-async function copyEnd(source: string, target: string, { from, bytes }: { from: number; bytes: number }): Promise<void> {
+async function copyPart(source: string, target: string, { from, bytes }: { from: number; bytes: number }): Promise<void> {
   await using input = await open(source, 'r')
   await using output = await open(target, 'w', 0o600)
   const piece = Buffer.alloc(pieceBytes)
