@@ -336,6 +336,38 @@ describe('a node that is removed', () => {
     await served.stop()
   })
 
+  it.each([
+    ['joins its intent', (node: string) => world.api(1).post('/api/backends/install', { backend: 'joined', nodes: [node] })],
+    ['is retried', (_: string, failed: string) => retry(failed, {}, 1)],
+  ])('while an operation %s leaves none that waits for the node', async (_, act) => {
+    const gone = await world.addWireWorker('gone-joined')
+    const served = gone.bus.serve(backendInstall, { node: gone.id }, () => ({
+      success: false,
+      error: 'no',
+      code: 'integrity',
+      retry: 'never',
+    }))
+    world.publish('joined', '1.0.0')
+    const failed = await world.install('joined', { nodes: [gone.id] })
+    await world.ended(failed)
+    await served.stop()
+    gone.bus.serve(backendInstall, { node: gone.id }, () => new Promise<never>(() => undefined))
+    if (act.length === 1) await world.install('joined', { nodes: [gone.id] })
+    await administer(world.database.url, async (client) => {
+      // Stops the operation after it wrote its nodes, and before it commits.
+      await client.query('begin')
+      await client.query(`select from changes where kind = 'node' and id = $1 for update`, [gone.id])
+      const answered = act(gone.id, failed)
+      await untilBlocked(1)
+      const removed = world.api().delete(`/api/nodes/${gone.id}`)
+      await untilBlocked(2)
+      await client.query('commit')
+      expect((await answered).status).toBe(202)
+      expect((await removed).status).toBe(204)
+    })
+    expect(await world.api().get('/api/operations?state=active')).toMatchObject({ status: 200, body: { operations: [] } })
+  })
+
   it('while operations for it are submitted leaves no intent waiting for ever', async () => {
     world.publish('between-two', '1.0.0')
     for (let round = 0; round < 5; round += 1) {
@@ -358,10 +390,11 @@ it('nothing of all this failed unexpectedly', () => {
   expect(lines.filter((line) => line.includes('failed unexpectedly') || line.includes('inside the controller'))).toEqual([])
 })
 
-/** Somebody waits for a lock of this database. */
-const untilBlocked = () =>
+/** So many statements wait for a lock of this database. */
+const untilBlocked = (statements = 1) =>
   waitFor(
-    async () => (await query(`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`)).length > 0,
+    async () =>
+      (await query(`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`)).length >= statements,
     {
       what: 'a statement that waits for a lock',
     },

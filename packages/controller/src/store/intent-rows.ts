@@ -207,6 +207,15 @@ interface NewIntent {
 type StoredIntent = Readonly<{ nodeId: string; generation: number }>
 
 /**
+ * Keeps these nodes until the transaction ends, and returns those that exist. A removal settles what it sees open on its node, so
+ * without this lock it would miss an operation that joins or reopens an intent of the node meanwhile.
+ */
+export async function lockNodes(tx: Transaction<Database>, ids: ReturnType<typeof sql>): Promise<ReadonlySet<string>> {
+  const { rows } = await sql<{ id: string }>`select id from nodes where id in (${ids}) order by id for key share`.execute(tx)
+  return new Set(rows.map(({ id }) => id))
+}
+
+/**
  * An intent takes the place of the last one of its node and backend, with a new generation, and nothing was tried of it. The
  * epoch goes on: workers and progress tell tries apart by it.
  */

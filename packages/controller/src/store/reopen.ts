@@ -1,7 +1,7 @@
 // Cancels operations, and retries their failed nodes.
 import { isOpen, stepIntent, type NodeId, type OperationId } from '@muster/protocol'
 import { sql, type Kysely, type Transaction } from 'kysely'
-import { fromIntentRow, type IntentRow, Plan, storeIntents } from './intent-rows.ts'
+import { fromIntentRow, type IntentRow, lockNodes, Plan, storeIntents } from './intent-rows.ts'
 import { applyIntents } from './intents.ts'
 import { retryConflicts } from './errors.ts'
 import type { Database } from './tables.ts'
@@ -59,6 +59,7 @@ export class ReopenStore {
   /** Reopens failed and dead nodes: all of them, or one. */
   async retry({ id, nodeId }: { id: OperationId; nodeId: NodeId | null }, once: IdempotencyKey | null): Promise<Retried> {
     return await this.#inTurn({ id, once }, async (tx) => {
+      await lockNodes(tx, sql`select node_id from operation_nodes where operation_id = ${id}`)
       // A rollback ends as applied. An open rollout decides about its nodes.
       const { rows: failed } = await sql<{ node_id: string; is_current: boolean; rollout: 'running' | 'returning' | null }>`
         select n.node_id, coalesce(i.state in ('failed', 'dead', 'applied'), false) as is_current, (

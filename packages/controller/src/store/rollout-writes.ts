@@ -2,7 +2,7 @@
 // rollout and those that joined it show the same.
 import { sql, type Transaction } from 'kysely'
 import { type BackendName, Digest, InstalledBackend, type IntentEvent, type OperationId, stepIntent, unreachable } from '@muster/protocol'
-import { fromIntentRow, type IntentRecord, type IntentRow, Plan, storeIntents } from './intent-rows.ts'
+import { fromIntentRow, type IntentRecord, type IntentRow, lockNodes, Plan, storeIntents } from './intent-rows.ts'
 import { applyIntents } from './intents.ts'
 import { nodeIsReachable } from './nodes.ts'
 import { ringsOf, type RolloutSpec } from './operation-nodes.pure.ts'
@@ -166,6 +166,7 @@ async function settleRest(tx: Tx, { id, backend }: About): Touched {
 async function giveBack(tx: Tx, { id, backend }: About, nodes: readonly Of<'return'>[]): Touched {
   if (nodes.length === 0) return []
   const errors = new Map<string, string>(nodes.map(({ nodeId, error }) => [nodeId, error]))
+  await lockNodes(tx, sql`select unnest(${[...errors.keys()]}::text[])`)
   const { rows: applied } = await sql<{ intent: IntentRow; previous: unknown }>`
     select to_jsonb(i) as intent, own.previous from intents i
     join operation_nodes own on own.operation_id = ${id} and own.node_id = i.node_id

@@ -5,7 +5,7 @@ import { isOpen, type BackendName, type NodeId, type OperationId, type Operation
 import { sql, type Kysely, type Transaction } from 'kysely'
 import { beginRollout, type RolloutPlace } from './rollout-writes.ts'
 import { decideSubmission, type RolloutSpec } from './operation-nodes.pure.ts'
-import { fromIntentRow, type IntentRecord, type Plan, storeIntents } from './intent-rows.ts'
+import { fromIntentRow, type IntentRecord, lockNodes, type Plan, storeIntents } from './intent-rows.ts'
 import { retryConflicts } from './errors.ts'
 import type { Database } from './tables.ts'
 
@@ -93,8 +93,9 @@ export async function remember(tx: Tx, once: IdempotencyKey & { status: number; 
   return (numInsertedOrUpdatedRows ?? 0n) > 0n
 }
 
-async function submitOne(tx: Tx, submission: Submission): Promise<void> {
-  await lockBackend(tx, submission.backend)
+async function submitOne(tx: Tx, given: Submission): Promise<void> {
+  await lockBackend(tx, given.backend)
+  const submission = { ...given, nodes: await skipRemoved(tx, given.nodes) }
   const requested = submission.nodes.filter((node): node is Planned => 'plan' in node)
   const rows = await lockRows(tx, submission, requested)
   const kind = intentKindOf(submission.kind)
@@ -135,6 +136,13 @@ async function submitOne(tx: Tx, submission: Submission): Promise<void> {
       union all select 1, 'operation', ${submission.id}
       order by rank, id
     ) c`.execute(tx)
+}
+
+async function skipRemoved(tx: Tx, nodes: readonly SubmittedNode[]): Promise<SubmittedNode[]> {
+  const existing = await lockNodes(tx, sql`select unnest(${nodes.map(({ nodeId }) => nodeId)}::text[])`)
+  return nodes.map((node) =>
+    'skip' in node || existing.has(node.nodeId) ? node : { nodeId: node.nodeId, nodeName: node.nodeName, skip: 'node removed' },
+  )
 }
 
 /**
