@@ -144,9 +144,9 @@ function checkTree(): string[] {
   const isTest = (path: string): boolean => /^tests\/|\.(?:test|suite)\.tsx?$|^packages\/[^/]+\/test\//.test(path)
   const read = (path: string): string => readFileSync(join(root, path), 'utf8')
   const code = globSync(sources, { cwd: root }).filter((path) => !skipped(path))
-  const pages = globSync(['*.md', 'docs/*.md', 'packages/**/design.md', 'bench/*.md', 'backends/*.md'], { cwd: root }).filter(
-    (path) => !skipped(path),
-  )
+  const pages = globSync(['*.md', 'docs/*.md', 'docs/adr/*.md', 'packages/**/design.md', 'bench/*.md', 'backends/*.md'], {
+    cwd: root,
+  }).filter((path) => !skipped(path))
   return [
     ...code.flatMap((path) => show(path, findWordProblems(read(path), { isPage: path.endsWith('.tsx'), isTest: isTest(path) }))),
     ...pages.flatMap((path) => show(path, findPageProblems(read(path)))),
