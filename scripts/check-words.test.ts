@@ -27,6 +27,7 @@ describe('a source', () => {
     ['an error without a subject', "throw new Error('what was sent is not JSON')", 'errors name what failed'],
     ['an error over two lines', "throw new CliError(\n  'whatever answers is no controller',\n)", 'errors name what failed'],
     ['a contraction in an error', "throw usageError(`can't read ${file}`)", "cannot, not can't"],
+    ['two words for cannot in a refusal', "throw invalid('tools can not be combined')", 'cannot in one word'],
     ['a banned word in a failure', "const failure = { code: 'x', message: 'a newer wish is there' }", 'intent, not wish'],
   ])('%s is found', (_, source, rule) => expect(rulesIn(source)).toContain(rule))
 

@@ -39,7 +39,7 @@ const quotedText = String.raw`(['"\`])((?:\\.|(?!\1).)*)\1`
 const commentLine = /^\s*(?:\/\/|\/?\*)/
 const quotedName = new RegExp(quotedText, 'g')
 const logCall = new RegExp(String.raw`\blog\.(?:debug|info|warn|error)\(\s*${quotedText}`, 'g')
-const errorText = new RegExp(String.raw`\b(?:new \w*Error\(|usageError\(|message: |what: )\s*${quotedText}`, 'g')
+const errorText = new RegExp(String.raw`\b(?:new \w*Error\(|usageError\(|invalid\(|message: |what: )\s*${quotedText}`, 'g')
 /** Texts between tags of a web page. Code between them has brackets, braces or operators, and is left out. */
 const pageText = />\s*([^<>{}=;()]*[a-z]{2} [^<>{}=;()]*)\s*<\//g
 

@@ -44,17 +44,17 @@ function textOf(message) {
 function chatOf(prompt, body) {
   const words = prompt.match(/\s*\S+/g) ?? []
   const limit = body.max_completion_tokens ?? body.max_tokens ?? Number.POSITIVE_INFINITY
-  const said = words.slice(0, limit)
-  const usage = { prompt_tokens: words.length, completion_tokens: said.length, total_tokens: words.length + said.length }
+  const reply = words.slice(0, limit)
+  const usage = { prompt_tokens: words.length, completion_tokens: reply.length, total_tokens: words.length + reply.length }
   count += 1
   const id = `chatcmpl-echo-${process.pid}-${count}`
-  return { id, created: Math.floor(Date.now() / 1000), said, usage, finish: said.length < words.length ? 'length' : 'stop' }
+  return { id, created: Math.floor(Date.now() / 1000), reply, usage, finish: reply.length < words.length ? 'length' : 'stop' }
 }
 
 const head = ({ id, created }, object) => ({ id, object, created, model, system_fingerprint: 'echo' })
 
 function whole(chat) {
-  const message = { role: 'assistant', content: chat.said.join('') }
+  const message = { role: 'assistant', content: chat.reply.join('') }
   return { ...head(chat, 'chat.completion'), choices: [{ index: 0, message, finish_reason: chat.finish }], usage: chat.usage }
 }
 
@@ -64,19 +64,19 @@ async function stream(response, { chat, body }) {
     write(response, `data: ${JSON.stringify({ ...head(chat, 'chat.completion.chunk'), choices, ...more })}\n\n`)
   const choice = (delta, finish = null) => [{ index: 0, delta, finish_reason: finish }]
   await chunk(choice({ role: 'assistant', content: '' }))
-  for (const word of chat.said) await chunk(choice({ content: word }))
+  for (const word of chat.reply) await chunk(choice({ content: word }))
   await chunk(choice({}, chat.finish))
   if (body.stream_options?.include_usage === true) await chunk([], { usage: chat.usage })
   response.end('data: [DONE]\n\n')
 }
 
-/** As fast as the reader reads; a reader that went away ends it. */
+/** As fast as the reader reads; a disconnected reader ends it. */
 function write(response, text) {
-  if (response.destroyed) throw new Error('the reader went away')
+  if (response.destroyed) throw new Error('the reader disconnected')
   if (response.write(text)) return undefined
   return new Promise((resolve, reject) => {
     response.once('drain', resolve)
-    response.once('close', () => reject(new Error('the reader went away')))
+    response.once('close', () => reject(new Error('the reader disconnected')))
   })
 }
 

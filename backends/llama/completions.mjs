@@ -20,7 +20,9 @@ export async function complete(server, { body, response, signal }) {
   const about = { ...newAnswer('cmpl', name), object: 'text_completion' }
   const stream = flagOf(body, 'stream') ? startStream(response, { about, body }) : null
 
-  const answers = await Promise.all(jobs.map((job, index) => answer(server, { job, signal, tell: stream && tellOf(stream, index) })))
+  const answers = await Promise.all(
+    jobs.map((job, index) => answer(server, { job, signal, writer: stream && createChunkWriter(stream, index) })),
+  )
   const usage = usageOf(promptTokensOf(jobs), answers)
   if (stream !== null) return stream.end(usage)
   const choices = answers.map(({ text, finish }, index) => ({ index, text, logprobs: null, finish_reason: finish }))
@@ -49,24 +51,24 @@ async function jobsOf(body, engine) {
 
 const promptTokensOf = (jobs) => jobs.reduce((total, { isFirst, tokens }) => total + (isFirst ? tokens.length : 0), 0)
 
-async function answer(server, { job, signal, tell }) {
+async function answer(server, { job, signal, writer }) {
   const { engine } = server
   return await generate(server, { tokens: job.tokens, signal }, async (sequence) => {
     const completion = new engine.LlamaCompletion({ contextSequence: sequence })
     try {
       let text = job.isEchoed ? job.text : ''
-      if (text !== '') tell?.text(text)
+      if (text !== '') writer?.text(text)
       const { metadata } = await completion.generateCompletionWithMeta(job.input, {
         ...job.sampling,
         ...{ signal, maxTokens: job.maxTokens, customStopTriggers: job.stops, contextShiftSize: 1 },
         ...(job.grammar === null ? {} : { grammar: job.grammar }),
         onTextChunk(chunk) {
           text += chunk
-          if (chunk !== '') tell?.text(chunk)
+          if (chunk !== '') writer?.text(chunk)
         },
       })
       const finish = finishOf(metadata.stopReason)
-      tell?.end(finish)
+      writer?.end(finish)
       return { text, finish }
     } finally {
       completion.dispose({ disposeSequence: false })
@@ -74,7 +76,7 @@ async function answer(server, { job, signal, tell }) {
   })
 }
 
-function tellOf(stream, index) {
-  const say = (text, finish) => stream.send([{ index, text, logprobs: null, finish_reason: finish }])
-  return { text: (text) => say(text, null), end: (finish) => say('', finish) }
+function createChunkWriter(stream, index) {
+  const send = (text, finish) => stream.send([{ index, text, logprobs: null, finish_reason: finish }])
+  return { text: (text) => send(text, null), end: (finish) => send('', finish) }
 }

@@ -40,7 +40,7 @@ function pathOf(url) {
   try {
     return decodeURIComponent(new URL(`http://llama${url}`).pathname)
   } catch {
-    throw invalid('the path of the request can not be read')
+    throw invalid('the path of the request cannot be decoded')
   }
 }
 
