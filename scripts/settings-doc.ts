@@ -58,7 +58,7 @@ async function leafCommands(): Promise<Leaf[]> {
     env: {},
     clock: systemClock,
     version: '',
-    outliveReader: ignore,
+    ignoreClosedOutput: ignore,
     fail: ignore,
   })
   const leaves = leavesBelow(program, 'muster').filter(({ command }) => command.summary() !== '')

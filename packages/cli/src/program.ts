@@ -1,7 +1,7 @@
 // The tree of commands. Their definitions are loaded at every start; the code of controller, worker, doctor and pack when
 // such a command runs.
 import type { Command } from 'commander'
-import { addSharedOptions, clientCommand, HelpfulCommand } from './commands/command.ts'
+import { addSharedOptions, addClientCommand, HelpfulCommand } from './commands/command.ts'
 import { backends } from './commands/backends.ts'
 import { chat } from './commands/chat.ts'
 import { controller, join, natsConfig, up, worker } from './commands/serve.ts'
@@ -43,7 +43,7 @@ export function createProgram(shell: Shell): Command {
   program.commandsGroup('Use:')
   for (const define of [status, nodes, backends, models, chat, galleries, ops, pack, keys, loginLink, doctor]) {
     if (typeof define === 'function') define(program, shell)
-    else clientCommand(program, shell, define)
+    else addClientCommand(program, shell, define)
   }
   return program
 }

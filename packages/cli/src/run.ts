@@ -7,19 +7,19 @@ import { exitCodeOf, reportError } from './cli-error.ts'
 export async function run(env: Readonly<Record<string, string | undefined>>): Promise<void> {
   const terminal = createTerminal({ stdout: process.stdout, stderr: process.stderr, env })
   const input = createInput({ stdin: process.stdin, stdout: process.stdout })
-  let outlivesReader = false
+  let ignoresClosedOutput = false
   // `muster nodes ls | head`: a reader that closes the pipe is not a failure.
   for (const stream of [process.stdout, process.stderr]) {
     stream.on('error', (error: NodeJS.ErrnoException) => {
       // A service continues without its log: a full disk must not end it.
-      if (outlivesReader) return
+      if (ignoresClosedOutput) return
       process.exit(error.code === 'EPIPE' ? 0 : 1)
     })
   }
-  const outliveReader = (): void => void (outlivesReader = true)
+  const ignoreClosedOutput = (): void => void (ignoresClosedOutput = true)
   const fail = (code = 1): void => void (process.exitCode = code)
   try {
-    await createProgram({ terminal, input, env, clock: systemClock, version, outliveReader, fail }).parseAsync()
+    await createProgram({ terminal, input, env, clock: systemClock, version, ignoreClosedOutput, fail }).parseAsync()
   } catch (error) {
     reportError(error, terminal)
     process.exitCode = exitCodeOf(error)

@@ -10,8 +10,8 @@ export interface Shell {
   readonly env: Readonly<Record<string, string | undefined>>
   readonly clock: Clock
   readonly version: string
-  /** From now on the process survives a closed or full output: it is a service. */
-  outliveReader(): void
+  /** For services: the process continues when its output is closed or full. */
+  ignoreClosedOutput(): void
   /** Sets the exit code (1); the command has already printed the reason. */
   fail(code?: ExitCode): void
 }
@@ -21,7 +21,7 @@ interface Interruption extends Disposable {
 }
 
 /** The signal aborts on Ctrl-C or SIGTERM. A second Ctrl-C finds no listener and ends the process. */
-export function untilInterrupted(): Interruption {
+export function listenForInterrupt(): Interruption {
   const controller = new AbortController()
   const stop = (): void => {
     release()

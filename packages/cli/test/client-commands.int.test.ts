@@ -268,7 +268,7 @@ describe('keys, login-link, status', () => {
       models: [modelView(), modelView({ name: 'b' }), modelView({ name: 'big', state: 'failed', replicas_ready: 0, failure })],
     })
     expect((await muster(['status'])).stdout).toMatch(
-      /unhealthy\.\n3 models: 2 ready, 1 failed\. 2 of 6 replicas are ready\.\ncannot load big: no node has room \(no_capacity\); 2 tries, waits for/,
+      /unhealthy\.\n3 models: 2 ready, 1 failed\. 2 of 6 replicas are ready\.\ncannot load big: no node has room \(no_capacity\); 2 attempts, waits for/,
     )
     expect(JSON.parse((await muster(['status', '-o', 'json'])).stdout)).toMatchObject({
       nodes: { healthy: 4 },

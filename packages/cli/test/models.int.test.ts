@@ -42,7 +42,7 @@ describe('models ls and show', () => {
     expect(stdout.split('\n')).toEqual([
       'NAME      BACKEND  STATE   REPLICAS  REVISION      FAILURE',
       'tiny      llama    ready        1/2  aaaaaaaaaaaa  -',
-      'team/big  llama    failed       0/2  bbbbbbbbbbbb  tiny.gguf is not what its sha256 says (integrity); 1 try, waits for `muster models load` or a new revision',
+      'team/big  llama    failed       0/2  bbbbbbbbbbbb  tiny.gguf is not what its sha256 says (integrity); 1 attempt, waits for `muster models load` or a new revision',
       '',
     ])
     expect(stderr).toContain('muster models why NAME')
@@ -141,10 +141,10 @@ describe('models apply', () => {
   it.each([
     ['name: tiny\nbackend: llama\n---\nbackend: llama\n', /models\.yaml:4: the model has no name/],
     ['name: ../x\n', /models\.yaml:1: name: a model name is/],
-    ['- name: tiny\n', /models\.yaml:1: a model is written as keys and values/],
+    ['- name: tiny\n', /models\.yaml:1: expected a model as keys and values/],
     ['name: tiny\n  backend: llama\n', /models\.yaml:1: /],
-    ['# nothing\n', /describes no model/],
-    ['', /describes no model/],
+    ['# nothing\n', /contains no model/],
+    ['', /contains no model/],
     ['[]', /keys and values/],
   ])('sends nothing of an invalid file: %j', async (text, message) => {
     expect(await muster('models', 'apply', '-f', await file(text))).toMatchObject({
@@ -302,7 +302,7 @@ describe('models why', () => {
     })
     const { stdout } = await muster('models', 'why', 'tiny')
     expect(stdout).toMatch(/^State +staging on gpu-1, 41 % \(1\.2 GB of 3 GB\), about 11s left$/m)
-    expect(stdout).toMatch(/^Failure +no route to host \(unavailable\); 1 try/m)
+    expect(stdout).toMatch(/^Failure +no route to host \(unavailable\); 1 attempt/m)
     expect(stdout).toMatch(/c +yes +0\.751 +-\nb +yes +0\.5 +-\na +no +- +needs 8 GB/)
     expect(JSON.parse((await muster('models', 'why', 'tiny', '-o', 'json')).stdout)).toMatchObject({
       load_status: { state: 'staging' },

@@ -20,7 +20,15 @@ export async function runInProcess(args: readonly string[], env: Readonly<Record
   let code = 0
   const fail = (given = 1): void => void (code = given)
   try {
-    const program = createProgram({ terminal, input, env, clock: systemClock, version: '0.0.0-test', outliveReader: () => undefined, fail })
+    const program = createProgram({
+      terminal,
+      input,
+      env,
+      clock: systemClock,
+      version: '0.0.0-test',
+      ignoreClosedOutput: () => undefined,
+      fail,
+    })
     await program.parseAsync(args, { from: 'user' })
   } catch (error) {
     reportError(error, terminal)

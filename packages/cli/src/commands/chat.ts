@@ -5,7 +5,7 @@ import type { ModelName } from '@muster/protocol'
 import { parseModelName } from '../arguments.ts'
 import { type ChatMessage, type ChatSettings, requestAnswer, streamAnswer } from '../chat/answer.ts'
 import { CliError, reportError, usageError } from '../cli-error.ts'
-import { untilInterrupted } from '../shell.ts'
+import { listenForInterrupt } from '../shell.ts'
 import { type ClientCommand, type ClientCall } from './command.ts'
 
 const defaultWaitMs = 600_000
@@ -29,7 +29,7 @@ export const chat: ClientCommand = {
     const settings = chatSettings(call, parseModelName(call.words[0]))
     if (call.words[1] === undefined && call.shell.input.isTerminal && call.print.format === 'text') return converse(call, settings)
     const content = await readPrompt(call)
-    using interrupted = untilInterrupted()
+    using interrupted = listenForInterrupt()
     const { signal } = interrupted
     const request = { settings, messages: [{ role: 'user', content } as const], signal }
     if (call.print.format === 'text') {
@@ -66,7 +66,7 @@ async function converse(call: ClientCall, settings: ChatSettings): Promise<void>
 
 /** Returns the conversation so far. A prompt without an answer is dropped from it. */
 async function answerPrompt(call: ClientCall, settings: ChatSettings, messages: readonly ChatMessage[]): Promise<readonly ChatMessage[]> {
-  using interrupted = untilInterrupted()
+  using interrupted = listenForInterrupt()
   try {
     const { text, isWhole } = await streamAnswer(call, { settings, messages, signal: interrupted.signal })
     if (!isWhole) call.print.remark('stopped')

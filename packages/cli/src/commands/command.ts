@@ -83,14 +83,14 @@ export const clientOptions = (): Option[] => [
 export type OptionValues = Readonly<Record<string, unknown>>
 
 /** The options of this command and of its parents; the nearest wins. */
-export function givenOptions(command: Command): OptionValues {
-  const outer = command.parent === null ? {} : givenOptions(command.parent)
+export function collectOptions(command: Command): OptionValues {
+  const outer = command.parent === null ? {} : collectOptions(command.parent)
   const own = Object.entries(command.opts()).filter(([, value]) => value !== undefined)
   return { ...outer, ...Object.fromEntries(own) }
 }
 
 /** Reads options by their type; one of another type counts as not given. */
-export function optionReader(options: OptionValues) {
+export function createOptionReader(options: OptionValues) {
   return {
     option: (name: string): string | undefined => (typeof options[name] === 'string' ? options[name] : undefined),
     flag: (name: string): boolean => options[name] === true,
@@ -101,7 +101,7 @@ export function optionReader(options: OptionValues) {
   }
 }
 
-export interface ClientCall extends ReturnType<typeof optionReader> {
+export interface ClientCall extends ReturnType<typeof createOptionReader> {
   readonly shell: Shell
   readonly api: ApiClient
   readonly print: Printer
@@ -114,16 +114,16 @@ export interface ClientCommand extends CommandDefinition {
 }
 
 export function addCommands(group: Command, shell: Shell, commands: readonly ClientCommand[]): void {
-  for (const command of commands) clientCommand(group, shell, command)
+  for (const command of commands) addClientCommand(group, shell, command)
 }
 
-export function clientCommand(parent: Command, shell: Shell, definition: ClientCommand): Command {
+export function addClientCommand(parent: Command, shell: Shell, definition: ClientCommand): Command {
   const command = defineCommand(parent, { ...definition, options: [...(definition.options ?? []), ...clientOptions()] })
   // Accepted everywhere, but client commands use no setting of the file.
   command.addOption(configOption().hideHelp())
   return command.action(async () => {
-    const options = givenOptions(command)
-    const read = optionReader(options)
+    const options = collectOptions(command)
+    const read = createOptionReader(options)
     const dataDir = dataDirOf(options['dataDir'], shell.env)
     const target = resolveTarget({ url: read.option('url'), dataDir, env: shell.env })
     if (target.isKeyWithheld)

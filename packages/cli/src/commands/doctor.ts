@@ -4,7 +4,7 @@ import { createPrinter } from '../output/terminal.ts'
 import { settingOption } from '../serve/setting-options.ts'
 import { loadControllerSettings } from '../serve/settings.ts'
 import type { Shell } from '../shell.ts'
-import { clientOptions, configOption, defineCommand, givenOptions } from './command.ts'
+import { clientOptions, configOption, defineCommand, collectOptions } from './command.ts'
 
 export function doctor(parent: Command, shell: Shell): Command {
   const command = defineCommand(parent, {
@@ -21,7 +21,7 @@ export function doctor(parent: Command, shell: Shell): Command {
   }
   return command.action(async () => {
     const [{ examine }, { renderFindings }] = await Promise.all([import('../doctor/examine.ts'), import('../doctor/checks.ts')])
-    const values = givenOptions(command)
+    const values = collectOptions(command)
     const findings = await examine(values, shell)
     const isFine = findings.every(({ level }) => level !== 'fail')
     const print = createPrinter(shell.terminal, values['output'] === 'json' ? 'json' : 'text')

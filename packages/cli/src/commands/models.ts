@@ -23,7 +23,7 @@ import { followMode, followOptions, followStarted } from '../operations/follow-s
 import { renderFields, renderTable } from '../output/table.ts'
 import { asObject } from '../output/terminal.ts'
 import { plainText } from '../output/text.ts'
-import { type Shell, untilInterrupted } from '../shell.ts'
+import { type Shell, listenForInterrupt } from '../shell.ts'
 import { addCommands, type ClientCall, type ClientCommand, defineGroup } from './command.ts'
 
 export function models(parent: Command, shell: Shell): void {
@@ -157,7 +157,7 @@ const modelsUpload: ClientCommand = {
   examples: ['muster models upload tiny ./tiny.gguf'],
   run: async ({ shell, api, print, option, words: [model, file = ''] }) => {
     const params = { name: parseModelName(model), filename: parseFileName(option('as') ?? basename(file)) }
-    using interrupted = untilInterrupted()
+    using interrupted = listenForInterrupt()
     const { signal } = interrupted
     using upload = await openUpload(file, { screen: print.format === 'json' ? null : shell.terminal.screen, clock: shell.clock })
     try {

@@ -4,8 +4,8 @@ import { formatBytes } from '@muster/protocol'
 import { usageError } from '../cli-error.ts'
 import { createPrinter } from '../output/terminal.ts'
 import { renderFields } from '../output/table.ts'
-import { type Shell, untilInterrupted } from '../shell.ts'
-import { collect, defineCommand, givenOptions, optionReader, type OptionValues } from './command.ts'
+import { type Shell, listenForInterrupt } from '../shell.ts'
+import { collect, defineCommand, collectOptions, createOptionReader, type OptionValues } from './command.ts'
 
 const options = (): Option[] => [
   new Option('-t, --tag <ref>', 'the name of the image: host/name:tag').makeOptionMandatory(),
@@ -32,10 +32,10 @@ export function pack(parent: Command, shell: Shell): Command {
     ],
   })
   return command.action(async () => {
-    const values = givenOptions(command)
+    const values = collectOptions(command)
     const { packImage } = await import('../pack/pack-image.ts')
     const print = createPrinter(shell.terminal, values['output'] === 'json' ? 'json' : 'text')
-    using interruption = untilInterrupted()
+    using interruption = listenForInterrupt()
     const request = { ...readOptions(values), directory: command.args[0] ?? '', env: shell.env, clock: shell.clock }
     const packed = await packImage(request, { remark: print.remark, signal: interruption.signal })
     print.result(packed, () =>
@@ -51,7 +51,7 @@ export function pack(parent: Command, shell: Shell): Command {
 }
 
 function readOptions(values: OptionValues) {
-  const { option, flag, list } = optionReader(values)
+  const { option, flag, list } = createOptionReader(values)
   const push = flag('push')
   const out = option('out')
   if (!push && out === undefined) throw usageError('give --push, --out PATH or both: without them nothing is written')

@@ -24,7 +24,7 @@ import {
   upSettings,
 } from '../serve/settings.ts'
 import type { Shell } from '../shell.ts'
-import { type CommandDefinition, defineCommand, givenOptions, serviceOptions } from './command.ts'
+import { type CommandDefinition, defineCommand, collectOptions, serviceOptions } from './command.ts'
 
 export const up = (parent: Command, shell: Shell): Command =>
   serviceCommand(parent, shell, {
@@ -107,7 +107,7 @@ export function natsConfig(parent: Command, shell: Shell): Command {
   })
   return command.action(async () => {
     const { writeNatsConfig } = await import('../serve/write-nats-config.ts')
-    const values = givenOptions(command)
+    const values = collectOptions(command)
     const files = await writeNatsConfig(String(values['out']))
     const print = createPrinter(shell.terminal, values['output'] === 'json' ? 'json' : 'text')
     print.result(files, () =>
@@ -150,8 +150,8 @@ function serviceCommand<S extends Settings>(parent: Command, shell: Shell, defin
     command.addHelpText('after', secretsHelp(command, settings))
   }
   return command.action(async () => {
-    shell.outliveReader()
-    const values = { ...givenOptions(command), ...Object.fromEntries(argumentFlags.map((flag, at) => [flag, command.args[at]])) }
+    shell.ignoreClosedOutput()
+    const values = { ...collectOptions(command), ...Object.fromEntries(argumentFlags.map((flag, at) => [flag, command.args[at]])) }
     const { log, ...prepared } = await prepareService(definition, { shell, values })
     const { runService } = await import('../serve/run-service.ts')
     await runService({

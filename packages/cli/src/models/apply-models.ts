@@ -25,7 +25,7 @@ export async function applyModels({ api, print, shell }: ClientCall, { documents
       all.push(withOutcome(applied))
       if (print.format === 'text') print.line(undefined, () => appliedText(applied))
     } catch (error) {
-      if (!(error instanceof CliError) || concernsAll(error)) throw error
+      if (!(error instanceof CliError) || isAboutAll(error)) throw error
       reportError(error.about(plainText(file)), shell.terminal)
       shell.fail(1)
     }
@@ -36,7 +36,7 @@ export async function applyModels({ api, print, shell }: ClientCall, { documents
 const withOutcome = ({ outcome, raw }: ApplyResult): unknown => ({ outcome, ...asObject(raw) })
 
 /** The controller cannot be reached or the key is refused: the next document would fail the same way. */
-const concernsAll = ({ status }: CliError): boolean => status === null || status === 401 || status === 403
+const isAboutAll = ({ status }: CliError): boolean => status === null || status === 401 || status === 403
 
 type ApplyOutcome = 'created' | 'changed' | 'unchanged'
 
@@ -70,13 +70,13 @@ async function readModel(api: ApiClient, { name }: ModelDocument): Promise<Model
   }
 }
 
-const least = 7
+const minPrefixLength = 7
 
 /** Tables show only a prefix, which people copy. */
 function fullRevision(expected: string, before: ModelView | null): string {
   const bare = bareRevision(expected)
-  const isMeant = before !== null && bare.length >= least && bareRevision(before.revision).startsWith(bare)
-  return isMeant ? before.revision : expected
+  const isPrefix = before !== null && bare.length >= minPrefixLength && bareRevision(before.revision).startsWith(bare)
+  return isPrefix ? before.revision : expected
 }
 
 function appliedText({ outcome, before, after }: ApplyResult): string {
@@ -111,7 +111,7 @@ export async function readSource(file: string, readInput: () => Promise<string>)
 export function parseDocuments(text: string, file: string): ModelDocument[] {
   const json = parseJson(text)
   if (typeof json === 'object' && json !== null && !Array.isArray(json))
-    return [{ name: nameIn('name' in json ? json.name : undefined, file), type: 'application/json', text }]
+    return [{ name: parseName('name' in json ? json.name : undefined, file), type: 'application/json', text }]
   const lines = new LineCounter()
   const documents = parseAllDocuments(text, { lineCounter: lines })
   const found = (Array.isArray(documents) ? documents : []).flatMap((document): ModelDocument[] => {
@@ -122,19 +122,19 @@ export function parseDocuments(text: string, file: string): ModelDocument[] {
     // An empty document, as after a `---` at the end.
     if (contents === null || (isScalar(contents) && contents.value === null)) return []
     const where = lineOf(contents.range[0])
-    if (!isMap(contents)) throw usageError(plainText(`${where}: a model is written as keys and values`))
+    if (!isMap(contents)) throw usageError(plainText(`${where}: expected a model as keys and values`))
     const [start, , end] = document.range
     const before = lines.linePos(start).line - 1
-    const name = nameIn(contents.get('name'), where)
+    const name = parseName(contents.get('name'), where)
     return [{ name, type: 'application/yaml', text: '\n'.repeat(before) + text.slice(start, end) }]
   })
-  if (found.length === 0) throw usageError(`${plainText(file)} describes no model`)
+  if (found.length === 0) throw usageError(`${plainText(file)} contains no model`)
   return found
 }
 
 const firstLine = (message: string): string => message.split('\n')[0]?.replace(/ at line \d+, column \d+:?$/, '') ?? message
 
-function nameIn(value: unknown, where: string): ModelName {
+function parseName(value: unknown, where: string): ModelName {
   const parsed = ModelName.safeParse(value)
   if (parsed.success) return parsed.data
   throw usageError(

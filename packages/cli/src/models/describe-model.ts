@@ -28,11 +28,11 @@ export function failureText(failure: LoadFailure | null, now: number): string {
   if (failure === null) return ''
   const code = failure.message.includes(failure.code) ? '' : ` (${failure.code})`
   // A missing node is found without an attempt.
-  const tries = failure.attempts === 0 ? '' : failure.attempts === 1 ? '1 try, ' : `${failure.attempts} tries, `
-  return `${failure.message}${code}; ${tries}${nextLoadTry(failure.next_retry_at, now)}`
+  const count = failure.attempts === 0 ? '' : failure.attempts === 1 ? '1 attempt, ' : `${failure.attempts} attempts, `
+  return `${failure.message}${code}; ${count}${nextLoadAttempt(failure.next_retry_at, now)}`
 }
 
-function nextLoadTry(next: string | null, now: number): string {
+function nextLoadAttempt(next: string | null, now: number): string {
   if (next === null) return 'waits for `muster models load` or a new revision'
   const at = Date.parse(next)
   return `next ${Number.isNaN(at) || at <= now ? 'now' : `in ${formatDuration(at - now)}`}`

@@ -7,12 +7,12 @@ import { CliError, reportError } from '../cli-error.ts'
 import type { ApiClient } from '../client/api-client.ts'
 import type { ClientCall } from '../commands/command.ts'
 import { plainText } from '../output/text.ts'
-import { untilInterrupted } from '../shell.ts'
+import { listenForInterrupt } from '../shell.ts'
 
 export async function showLogs(call: ClientCall, model: ModelName): Promise<void> {
   const nodes = await findNodes(call, model)
   if (nodes.length === 0) return call.print.remark('no node has logs of this model')
-  using interrupted = untilInterrupted()
+  using interrupted = listenForInterrupt()
   const request = { model, isFollowing: call.flag('follow'), signal: interrupted.signal }
   const longest = Math.max(...nodes.map((node) => node.name.length))
   const show = async (node: NamedNode): Promise<void> => {

@@ -8,13 +8,13 @@ import type { ClientCall } from '../commands/command.ts'
 import type { FollowMode } from '../operations/follow-started.ts'
 import { asObject } from '../output/terminal.ts'
 import { plainText } from '../output/text.ts'
-import { untilInterrupted } from '../shell.ts'
+import { listenForInterrupt } from '../shell.ts'
 
 const pollMs = 500
 
 export async function followDrain(call: ClientCall, mode: Exclude<FollowMode, { follow: 'no' }>, { id }: NodeView): Promise<void> {
   const { shell, print } = call
-  using interrupted = untilInterrupted()
+  using interrupted = listenForInterrupt()
   const limit = mode.follow === 'end' && mode.limitMs !== null ? shell.clock.now() + mode.limitMs : Infinity
   const printer = createDrainPrinter(call)
   let last: DrainReading | null = null
@@ -81,7 +81,7 @@ function createDrainPrinter({ print }: ClientCall) {
       }
     },
     connectionLost(reason: string): void {
-      if (!isLost) print.remark(`connection lost (${plainText(reason)}); trying again`)
+      if (!isLost) print.remark(`connection lost (${plainText(reason)}); retrying`)
       isLost = true
     },
   }

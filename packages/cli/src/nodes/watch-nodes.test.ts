@@ -98,7 +98,7 @@ describe('the table on a terminal', () => {
     const { view, drawn } = table()
     view.replace([seen()])
     view.connectionLost('closed')
-    expect(drawn().at(-1)).toBe('connection lost (closed); trying again')
+    expect(drawn().at(-1)).toBe('connection lost (closed); retrying')
     view.replace([seen()])
     expect(drawn()).toHaveLength(2)
   })

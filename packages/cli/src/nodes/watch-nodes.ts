@@ -7,13 +7,13 @@ import type { ClientCall } from '../commands/command.ts'
 import { layOutTable, renderTable, type TableLayout } from '../output/table.ts'
 import type { Printer, Screen } from '../output/terminal.ts'
 import { plainText } from '../output/text.ts'
-import { untilInterrupted } from '../shell.ts'
+import { listenForInterrupt } from '../shell.ts'
 import { nodeColumns } from './describe-node.ts'
 
 const tickMs = 1000
 
 export async function watchNodes({ api, shell: { clock, terminal }, print, option }: ClientCall): Promise<void> {
-  using interrupted = untilInterrupted()
+  using interrupted = listenForInterrupt()
   const { signal } = interrupted
   const status = option('status')
   const view =
@@ -109,7 +109,7 @@ export function createNodeLines({ print, clock, status }: NodeLinesDeps): FleetV
       const present = new Set(nodes.map(({ node }): string => node.id))
       for (const id of [...shown.keys()]) if (!present.has(id)) remove(id, { id, deleted: true })
     },
-    connectionLost: (reason) => print.remark(`connection lost (${plainText(reason)}); trying again`),
+    connectionLost: (reason) => print.remark(`connection lost (${plainText(reason)}); retrying`),
     tick: () => undefined,
   }
 }
@@ -159,7 +159,7 @@ export function createNodeScreen({ screen, clock, status }: NodeScreenDeps): Fle
       draw()
     },
     connectionLost: (reason) => {
-      notice = `connection lost (${plainText(reason)}); trying again`
+      notice = `connection lost (${plainText(reason)}); retrying`
       draw()
     },
     tick: draw,

@@ -22,18 +22,18 @@ const isDone = ({ status, next_retry_at: next }: OperationNode): boolean =>
 export const isWorking = ({ status }: OperationNode): boolean => status === 'downloading' || status === 'running_on_worker'
 
 /** The reason of the status and the next attempt; empty when the status needs none. */
-export function noteOf(node: OperationNode, now: number): string {
+export function describeNode(node: OperationNode, now: number): string {
   const reason = node.error ?? node.message
   if (node.status !== 'error') return plainText(reason)
   const code = node.error_code === null || reason.includes(node.error_code) ? '' : ` (${node.error_code})`
-  return plainText(`${reason}${code}${nextTry(node, now)}`)
+  return plainText(`${reason}${code}${nextAttempt(node, now)}`)
 }
 
-function nextTry({ dead, attempts, next_retry_at: next }: OperationNode, now: number): string {
-  const tries = attempts === 1 ? '1 try' : `${attempts} tries`
-  if (next === null) return dead ? `; gave up after ${tries}` : ''
+function nextAttempt({ dead, attempts, next_retry_at: next }: OperationNode, now: number): string {
+  const count = attempts === 1 ? '1 attempt' : `${attempts} attempts`
+  if (next === null) return dead ? `; given up after ${count}` : ''
   const at = Date.parse(next)
-  return `; ${tries}, next ${Number.isNaN(at) || at <= now ? 'now' : `in ${formatDuration(at - now)}`}`
+  return `; ${count}, next ${Number.isNaN(at) || at <= now ? 'now' : `in ${formatDuration(at - now)}`}`
 }
 
 /** `2 of 5 nodes done`. */
@@ -65,7 +65,7 @@ const operationNodeColumns = (nodes: readonly OperationNode[], now: number): Col
   { heading: 'PHASE', cell: (node) => node.phase ?? '' },
   { heading: 'DONE', cell: (node) => percentText(node.percentage), align: 'right' },
   { heading: 'BYTES', cell: (node) => bytesText(node.current, node.total), align: 'right' },
-  { heading: 'NOTE', cell: (node) => noteOf(node, now), shrinks: true },
+  { heading: 'NOTE', cell: (node) => describeNode(node, now), shrinks: true },
 ]
 
 const ringColumn: Column<OperationNode> = { heading: 'RING', cell: ({ ring }) => (ring === null ? '-' : String(ring)), align: 'right' }

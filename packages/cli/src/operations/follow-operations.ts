@@ -10,7 +10,7 @@ import type { ProgressView, ReceivedOperation } from './progress-views.ts'
 export interface FollowDeps {
   readonly api: Pick<ApiClient, 'call' | 'open'>
   readonly clock: Clock
-  /** Ends the following early. */
+  /** Stops following early. */
   readonly signal: AbortSignal
   readonly view: ProgressView
 }
@@ -21,13 +21,13 @@ const pollMs = 15_000
 const pollAloneMs = 2_000
 
 /** Returns the latest state of each; all are over unless the signal aborted. Throws when one cannot be read any more. */
-export async function followOperations(deps: FollowDeps, following: Following): Promise<ReadonlyMap<OperationId, ReceivedOperation>> {
-  const tracked = trackOperations(following, deps.view)
+export async function followOperations(deps: FollowDeps, target: FollowTarget): Promise<ReadonlyMap<OperationId, ReceivedOperation>> {
+  const tracked = trackOperations(target, deps.view)
   const ended = new AbortController()
   const signal = AbortSignal.any([deps.signal, tracked.over, ended.signal])
   const run: Run = { ...deps, signal, tracked, reading: createWakeTimer(deps.clock), isStreaming: false }
   const aborted = new Promise<void>((resolve) => signal.addEventListener('abort', () => resolve(), { once: true }))
-  if (deps.signal.aborted || following.ids.length === 0) return tracked.latest
+  if (deps.signal.aborted || target.ids.length === 0) return tracked.latest
   const others = [listen(run), tick(run)]
   try {
     // A request that hangs must delay neither Ctrl-C nor an end that an event reported.
@@ -88,7 +88,7 @@ async function tick({ clock, signal, view }: Run): Promise<void> {
 
 // The state of the followed operations from two sources: events, and answers, which may be older than the last event.
 
-interface Following {
+interface FollowTarget {
   readonly ids: readonly OperationId[]
   isOver(operation: OperationView): boolean
 }
@@ -104,7 +104,7 @@ interface TrackedOperations {
   beginReading(id: OperationId): (answer: ReceivedOperation) => void
 }
 
-function trackOperations({ ids, isOver }: Following, view: Pick<ProgressView, 'put'>): TrackedOperations {
+function trackOperations({ ids, isOver }: FollowTarget, view: Pick<ProgressView, 'put'>): TrackedOperations {
   const latest = new Map<OperationId, ReceivedOperation>()
   const eventCounts = new Map<OperationId, number>()
   const over = new AbortController()
@@ -131,7 +131,7 @@ function trackOperations({ ids, isOver }: Following, view: Pick<ProgressView, 'p
       const id = OperationId.safeParse(idOf(raw)).data
       if (id === undefined || !ids.includes(id)) return false
       const parsed = OperationView.safeParse(raw)
-      // Deleted, or of a newer version: reading tells which.
+      // The operation is deleted, or of a newer version: the next read finds out.
       if (!parsed.success) return true
       eventCounts.set(id, (eventCounts.get(id) ?? 0) + 1)
       put({ operation: parsed.data, raw })

@@ -5,7 +5,7 @@ import type { OperationId, OperationState, OperationView } from '@muster/protoco
 import { usageError } from '../cli-error.ts'
 import type { ClientCall } from '../commands/command.ts'
 import { createPaint } from '../output/segments.ts'
-import { untilInterrupted } from '../shell.ts'
+import { listenForInterrupt } from '../shell.ts'
 import { titleOf } from './describe-operation.ts'
 import { followOperations } from './follow-operations.ts'
 import {
@@ -57,7 +57,7 @@ async function follow(
   view: ProgressView = viewFor(call),
 ): Promise<{ latest: LatestOperations; isDetached: boolean }> {
   const { api, shell } = call
-  using interrupted = untilInterrupted()
+  using interrupted = listenForInterrupt()
   const limit = new AbortController()
   const ended = new AbortController()
   if (mode.follow === 'end' && mode.limitMs !== null)

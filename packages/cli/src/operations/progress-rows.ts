@@ -2,7 +2,7 @@
 import { formatBytes, type OperationNode, type OperationNodeStatus, type OperationView } from '@muster/protocol'
 import { type Color, padTo, type Paint, progressBar, renderSegments, type Segment } from '../output/segments.ts'
 import { displayWidth, plainText } from '../output/text.ts'
-import { bytesText, isWorking, noteOf, percentText, stateText, titleOf } from './describe-operation.ts'
+import { bytesText, isWorking, describeNode, percentText, stateText, titleOf } from './describe-operation.ts'
 
 export interface RowsInput {
   readonly operations: readonly OperationView[]
@@ -84,7 +84,7 @@ function nodeLine(node: OperationNode, { names, statuses, rate, now, width }: No
     { text: `  ${padTo(plainText(node.node_name) || node.node_id, names)}  ` },
     { text: padTo(node.status, statuses), color: colors[node.status] },
   ]
-  const note = noteOf(node, now)
+  const note = describeNode(node, now)
   if (!isWorking(node)) return note === '' ? head : [...head, { text: '  ' }, { text: note }]
   const phase = { text: `  ${padTo(node.phase ?? '', 11)}  ` }
   const amounts = amountsOf(node, rate)

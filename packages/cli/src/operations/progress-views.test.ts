@@ -36,15 +36,15 @@ describe('a node on a terminal', () => {
     [
       'failed, and is tried again',
       { status: 'error', error: 'no space left', error_code: 'disk_full', attempts: 2, next_retry_at: '2030-01-01T00:01:30Z' },
-      /^ {2}n {2}error {2}no space left \(disk_full\); 2 tries, next in 30s$/,
+      /^ {2}n {2}error {2}no space left \(disk_full\); 2 attempts, next in 30s$/,
     ],
-    ['is due', { status: 'error', error: 'no answer', attempts: 1, next_retry_at: '2030-01-01T00:00:00Z' }, /; 1 try, next now$/],
+    ['is due', { status: 'error', error: 'no answer', attempts: 1, next_retry_at: '2030-01-01T00:00:00Z' }, /; 1 attempt, next now$/],
     [
       'failed for good',
       { status: 'error', error: 'wrong digest', error_code: 'integrity', attempts: 1 },
       /^ {2}n {2}error {2}wrong digest \(integrity\)$/,
     ],
-    ['is given up', { status: 'error', error: 'no answer', attempts: 10, dead: true }, /; gave up after 10 tries$/],
+    ['is given up', { status: 'error', error: 'no answer', attempts: 10, dead: true }, /; given up after 10 attempts$/],
     [
       'is left out',
       { status: 'skipped', phase: null, message: 'nothing for darwin/arm64' },
@@ -135,7 +135,7 @@ describe('operations on a terminal', () => {
     expect(drawn[1]).toContain('50 MB/s')
     view.connectionLost('reset')
     view.tick()
-    expect(drawn.at(-1)).toBe('connection lost (reset); trying again')
+    expect(drawn.at(-1)).toBe('connection lost (reset); retrying')
     view.connectionRestored()
     view.tick()
     expect(drawn).toHaveLength(2)
@@ -170,7 +170,7 @@ describe('lines', () => {
     expect(put({})).toEqual(['install llama: gpu-1: downloading, 25 % (1 GB of 4 GB)'])
     expect(put({ phase: 'extracting' })).toEqual(['install llama: gpu-1: downloading, extracting, 25 % (1 GB of 4 GB)'])
     expect(put({ status: 'error', phase: null, error: 'reset', attempts: 1, next_retry_at: '2030-01-01T00:01:30Z' })).toEqual([
-      'install llama: gpu-1: error: reset; 1 try, next in 30s',
+      'install llama: gpu-1: error: reset; 1 attempt, next in 30s',
     ])
     expect(put({ status: 'success', phase: null }, { state: 'succeeded', message: '1 of 1 nodes done' })).toEqual([
       'install llama: gpu-1: success',
@@ -197,6 +197,6 @@ describe('lines', () => {
     view.connectionLost('b')
     view.connectionRestored()
     view.connectionLost('c')
-    expect(written).toEqual(['! connection lost (a); trying again', '! connection lost (c); trying again'])
+    expect(written).toEqual(['! connection lost (a); retrying', '! connection lost (c); retrying'])
   })
 })

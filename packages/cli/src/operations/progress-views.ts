@@ -4,7 +4,7 @@ import type { OperationNode, OperationView } from '@muster/protocol'
 import type { Paint } from '../output/segments.ts'
 import type { Printer, Screen } from '../output/terminal.ts'
 import { plainText } from '../output/text.ts'
-import { bytesText, isWorking, noteOf, percentText, stateText, titleOf } from './describe-operation.ts'
+import { bytesText, isWorking, describeNode, percentText, stateText, titleOf } from './describe-operation.ts'
 import { createRateMeter, nodeKey, progressRows } from './progress-rows.ts'
 
 /** A parsed operation, and the raw object with fields unknown to this version. */
@@ -14,7 +14,7 @@ export interface ReceivedOperation {
 }
 
 export interface ProgressView {
-  put(seen: ReceivedOperation): void
+  put(received: ReceivedOperation): void
   /** The controller does not answer; the client retries. */
   connectionLost(reason: string): void
   /** The controller answers again. */
@@ -48,7 +48,7 @@ export function createOperationLines({ print, clock }: { print: Printer; clock: 
       print.line(undefined, () => `${titleOf(operation)}: ${stateText(operation)}`)
     },
     connectionLost: (reason) => {
-      if (!isLost) print.remark(`connection lost (${plainText(reason)}); trying again`)
+      if (!isLost) print.remark(`connection lost (${plainText(reason)}); retrying`)
       isLost = true
     },
     connectionRestored: () => void (isLost = false),
@@ -83,17 +83,17 @@ function nodeText(node: OperationNode, now: number): string {
   const bytes = bytesText(node.current, node.total)
   const parts: string[] = [node.status, ...(node.phase === null || !isWorking(node) || node.phase === node.status ? [] : [node.phase])]
   if (isWorking(node)) parts.push(`${percentText(node.percentage)}${bytes === '' ? '' : ` (${bytes})`}`)
-  const note = noteOf(node, now)
+  const note = describeNode(node, now)
   return `${plainText(node.node_name) || node.node_id}: ${parts.join(', ')}${note === '' ? '' : `: ${note}`}`
 }
 
-/** For terminals: a line per operation and per node, redrawn in place. */
 interface OperationScreenDeps {
   readonly screen: Screen
   readonly clock: Pick<Clock, 'now' | 'monotonic'>
   readonly paint: Paint
 }
 
+/** For terminals: a line per operation and per node, redrawn in place. */
 export function createOperationScreen({ screen, clock, paint }: OperationScreenDeps): ProgressView {
   const operations = new Map<string, OperationView>()
   const rateNow = createRateMeter()
@@ -133,7 +133,7 @@ export function createOperationScreen({ screen, clock, paint }: OperationScreenD
       operations.set(operation.id, operation)
       if (isNew) draw()
     },
-    connectionLost: (reason) => void (notice = `connection lost (${plainText(reason)}); trying again`),
+    connectionLost: (reason) => void (notice = `connection lost (${plainText(reason)}); retrying`),
     connectionRestored: () => void (notice = null),
     tick: draw,
     end: () => {

@@ -1,7 +1,7 @@
 import { Command } from 'commander'
 import { bool, defineSettings, int, list, secret } from '@muster/host'
 import { expect, it } from 'vitest'
-import { givenOptions, serviceOptions } from '../commands/command.ts'
+import { collectOptions, serviceOptions } from '../commands/command.ts'
 import { givenFlags, settingOption } from './setting-options.ts'
 
 const settings = defineSettings({
@@ -22,6 +22,6 @@ it.each<[string, string[], string]>([
   const command = new Command()
   for (const option of [...Object.values(settings).map(settingOption), ...serviceOptions()]) command.addOption(option)
   command.parse(args, { from: 'user' })
-  const given = givenFlags(settings, givenOptions(command))
+  const given = givenFlags(settings, collectOptions(command))
   expect(given.map(({ text }) => text).join(' ')).toBe(want)
 })

@@ -1,7 +1,7 @@
 import { Command } from 'commander'
 import { bool, defineSettings, duration, int, list, map, resolveSettings, secret, string } from '@muster/host'
 import { describe, expect, it } from 'vitest'
-import { givenOptions } from '../commands/command.ts'
+import { collectOptions } from '../commands/command.ts'
 import { flagsGiven, settingOption } from './setting-options.ts'
 
 const settings = defineSettings({
@@ -19,7 +19,7 @@ function parse(args: readonly string[], env: Readonly<Record<string, string>> = 
   const command = new Command().exitOverride().configureOutput({ writeErr: () => undefined })
   for (const setting of Object.values(settings)) command.addOption(settingOption(setting))
   command.parse(args, { from: 'user' })
-  return resolveSettings(settings, { flags: flagsGiven(settings, givenOptions(command)), env })
+  return resolveSettings(settings, { flags: flagsGiven(settings, collectOptions(command)), env })
 }
 
 describe('settings on the command line', () => {
