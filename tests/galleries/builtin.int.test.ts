@@ -251,7 +251,7 @@ describe('a built-in backend on a worker', () => {
       route: nodeAgentRoutes.blob,
       params: { id: node, digest: manifest },
       headers: {},
-      fine: [200],
+      okStatuses: [200],
       what: 'it',
       signal,
     }

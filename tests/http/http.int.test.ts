@@ -212,7 +212,7 @@ describe('a browser', () => {
       },
     })
     expect(await loginByKey('muster_admin_wrong')).toMatchObject({ status: 401, body: { error: { code: 'invalid_key' } } })
-    expect(await loginByKey('')).toMatchObject({ status: 400, body: { error: { message: 'key: a login needs a key' } } })
+    expect(await loginByKey('')).toMatchObject({ status: 400, body: { error: { message: 'key: the key is missing' } } })
     for (const headers of [{ origin: 'http://evil.example' }, { origin: 'null' }, { 'sec-fetch-site': 'cross-site' }]) {
       const answer = await loginByKey(adminKey, headers)
       expect(answer).toMatchObject({ status: 403, body: { error: { code: 'origin_not_allowed' } } })

@@ -45,6 +45,6 @@ describe('createSseParser', () => {
     const parser = createSseParser('')
     expect(() => {
       for (let i = 0; i < 20; i++) parser.push('x'.repeat(1024 * 1024))
-    }).toThrow('too long')
+    }).toThrow('longer than 16 MiB')
   })
 })

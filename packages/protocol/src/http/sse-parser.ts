@@ -44,7 +44,7 @@ export function createSseParser(lastEventId: string): SseParser {
     push: (text) => {
       rest += atStart ? text.replace(/^\uFEFF/, '') : text
       atStart = atStart && text === ''
-      if (rest.length > maxBufferedChars) throw new Error('an event of the stream is too long')
+      if (rest.length > maxBufferedChars) throw new Error('event stream refused: an event is longer than 16 MiB')
       // A CR at the end may be half of a CRLF: keep it for the next piece.
       const lines = rest.split(/\r\n|\n|\r(?!$)/)
       rest = lines.pop() ?? ''

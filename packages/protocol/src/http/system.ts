@@ -126,7 +126,7 @@ export const loginRoutes = {
     path: '/login',
     access: 'open',
     summary: 'Exchange the link for a cookie',
-    query: z.object({ token: z.string('a login link has a token; run "muster login-link" for one').max(256) }),
+    query: z.object({ token: z.string('the token is missing; run "muster login-link" for a new link').max(256) }),
     produces: 'text/html',
   }),
   loginByKey: route({
@@ -134,7 +134,7 @@ export const loginRoutes = {
     path: '/api/login',
     access: 'open',
     summary: 'Exchange an admin key for a cookie, valid for seven days or until the key is revoked',
-    body: z.object({ key: z.string('a login needs a key').trim().min(1, 'a login needs a key').max(512) }),
+    body: z.object({ key: z.string('the key is missing').trim().min(1, 'the key is missing').max(512) }),
     status: 204,
   }),
   logout: route({ method: 'POST', path: '/api/logout', access: 'read', summary: 'Log out: delete the cookie', status: 204 }),

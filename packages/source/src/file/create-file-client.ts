@@ -4,7 +4,7 @@ import { FleetError } from '@muster/protocol'
 import { type OpenedStream, openAtOffset } from '../outbound/open-at-offset.ts'
 import { type Outbound, formatUrl } from '../outbound/outbound.ts'
 import { createBusyRetry } from '../outbound/busy-retry.ts'
-import { statusFailure } from '../outbound/status-failure.ts'
+import { failureOfStatus } from '../outbound/status-failure.ts'
 
 export interface OpenAt {
   readonly offset: number
@@ -29,9 +29,10 @@ export function createFileClient({ outbound, clock, log, random = Math.random }:
   const patiently = createBusyRetry({ clock, log, random })
   return async (url, { offset, validator = null, headers, signal }) => {
     const what = formatUrl(url)
-    const ask: Parameters<typeof openAtOffset>[1]['ask'] = async (asked, fine) => {
-      const response = await outbound.request({ url, headers: { ...(await headers?.()), ...asked }, signal })
-      if (!fine.includes(response.status)) throw await statusFailure(response, { what, who: response.url.host, now: clock.now() })
+    const request: Parameters<typeof openAtOffset>[1]['request'] = async (rangeHeaders, okStatuses) => {
+      const response = await outbound.request({ url, headers: { ...(await headers?.()), ...rangeHeaders }, signal })
+      if (!okStatuses.includes(response.status))
+        throw await failureOfStatus(response, { what, server: response.url.host, now: clock.now() })
       const encoding = response.headers['content-encoding'] ?? 'identity'
       if (encoding === 'identity') return response
       response.body.destroy()
@@ -42,6 +43,6 @@ export function createFileClient({ outbound, clock, log, random = Math.random }:
         message: `${what} is sent with the encoding ${encoding.slice(0, 40)}, which was not requested`,
       })
     }
-    return await patiently(() => openAtOffset(offset, { ask, what, validator }), signal)
+    return await patiently(() => openAtOffset(offset, { request, what, validator }), signal)
   }
 }

@@ -4,7 +4,7 @@ import { FleetError } from '@muster/protocol'
 import { z } from 'zod'
 import { parseIpAddress } from '../outbound/classify-address.ts'
 import type { Outbound } from '../outbound/outbound.ts'
-import { statusFailure } from '../outbound/status-failure.ts'
+import { failureOfStatus } from '../outbound/status-failure.ts'
 import type { Credential, CredentialSource } from './credentials.ts'
 
 export interface TokenRequest {
@@ -55,7 +55,7 @@ export function createAuthenticator({ outbound, credentials, clock }: { outbound
             headers: credential === null ? {} : { authorization: basic(credential) },
           })
     const what = `a token for ${wanted.registry} from ${realm.host}`
-    if (response.status !== 200) throw await statusFailure(response, { what, who: realm.host, now: clock.now() })
+    if (response.status !== 200) throw await failureOfStatus(response, { what, server: realm.host, now: clock.now() })
     const { token, seconds } = parseToken(await response.text(largestAnswer), what)
     return { header: `Bearer ${token}`, goodUntil: began + seconds * 900 }
   }

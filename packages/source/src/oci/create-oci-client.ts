@@ -4,7 +4,7 @@ import { Digest, FleetError } from '@muster/protocol'
 import { createBusyRetry, type RetryBusy } from '../outbound/busy-retry.ts'
 import { openAtOffset, type OpenedStream } from '../outbound/open-at-offset.ts'
 import type { OutboundResponse } from '../outbound/outbound.ts'
-import { statusFailure } from '../outbound/status-failure.ts'
+import { failureOfStatus } from '../outbound/status-failure.ts'
 import { digestOf } from '../pack/image-layout.ts'
 import {
   acceptedManifests,
@@ -47,7 +47,7 @@ export function ociClientOver(call: RegistryCall): OciClient {
 /** Unexpected statuses are failures, and unavailable servers are retried. */
 export interface RegistryCall {
   /** One attempt; throws on an unexpected status. */
-  send(request: RegistryRequest, expected: { what: string; fine: readonly number[] }): Promise<OutboundResponse>
+  send(request: RegistryRequest, expected: { what: string; okStatuses: readonly number[] }): Promise<OutboundResponse>
   readonly patiently: RetryBusy
 }
 
@@ -56,10 +56,10 @@ export function createRegistryCall(options: RegistryOptions & { readonly random?
   const sendOnce = createRegistryApi(options)
   return {
     patiently: createBusyRetry({ clock, log, random }),
-    async send(request, { what, fine }) {
+    async send(request, { what, okStatuses }) {
       const response = await sendOnce(request)
-      if (fine.includes(response.status)) return response
-      throw await statusFailure(response, { what, who: 'the registry', now: clock.now() })
+      if (okStatuses.includes(response.status)) return response
+      throw await failureOfStatus(response, { what, server: 'the registry', now: clock.now() })
     },
   }
 }
@@ -74,7 +74,7 @@ export async function fetchDocument(
   { request, what, digest: wanted, size }: DocumentRequest,
 ): Promise<FetchedDocument> {
   return await call.patiently(async () => {
-    const response = await call.send(request, { what, fine: [200] })
+    const response = await call.send(request, { what, okStatuses: [200] })
     const bytes = await response.bytes(Math.min(size ?? largestDocument, largestDocument))
     const digest = digestOf(bytes)
     // The digest in the header is never trusted; when it differs, the transfer failed.
@@ -93,9 +93,9 @@ type BlobRequest = Readonly<{ reference: OciReference; digest: Digest; offset: n
 
 export async function openBlob(call: RegistryCall, { reference, digest, offset, signal }: BlobRequest): Promise<OpenedStream> {
   const what = `blob ${digest} of ${reference.registry}/${reference.repository}`
-  const ask: Parameters<typeof openAtOffset>[1]['ask'] = (headers, fine) =>
-    call.send({ reference, path: `blobs/${digest}`, headers, signal }, { what, fine })
-  return await call.patiently(() => openAtOffset(offset, { ask, what }), signal)
+  const request: Parameters<typeof openAtOffset>[1]['request'] = (headers, okStatuses) =>
+    call.send({ reference, path: `blobs/${digest}`, headers, signal }, { what, okStatuses })
+  return await call.patiently(() => openAtOffset(offset, { request, what }), signal)
 }
 
 export type ImageLayer = Readonly<{ digest: Digest; size: number; mediaType: string; diffId: Digest }>

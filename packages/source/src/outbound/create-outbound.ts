@@ -1,5 +1,5 @@
-// The only way out (docs: --allow-source) for every fetch of a backend, a gallery or a model's file: resolves the name,
-// checks every address, connects to a checked one, and starts over at each redirect.
+// Sends all requests for backends, galleries and model files (docs: --allow-source): resolves the name, checks every address,
+// connects to a checked one, and starts over at each redirect.
 import { lookup as systemLookup } from 'node:dns/promises'
 import { isIP } from 'node:net'
 import { getCACertificates } from 'node:tls'

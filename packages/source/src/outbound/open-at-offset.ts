@@ -15,24 +15,28 @@ export type OpenedStream = Readonly<{
 
 export interface ResumeRequest {
   /** One request with these headers; throws on an unexpected status. */
-  readonly ask: (headers: Readonly<Record<string, string>>, fine: readonly number[]) => Promise<OutboundResponse>
+  readonly request: (headers: Readonly<Record<string, string>>, okStatuses: readonly number[]) => Promise<OutboundResponse>
   /** Its name in errors. */
   readonly what: string
   /** The tag of the partial content; other content is sent from its beginning. */
   readonly validator?: string | null
 }
 
-export async function openAtOffset(offset: number, asked: ResumeRequest): Promise<OpenedStream> {
+export async function openAtOffset(offset: number, resume: ResumeRequest): Promise<OpenedStream> {
   // Another range than the requested one is useless: fetch from the beginning.
-  const opened = (await tryOpen(offset, asked)) ?? (await tryOpen(0, asked))
+  const opened = (await tryOpen(offset, resume)) ?? (await tryOpen(0, resume))
   if (opened !== null) return opened
-  throw new FleetError({ code: 'unavailable', retry: 'backoff', message: `${asked.what} was answered with a range that was not requested` })
+  throw new FleetError({
+    code: 'unavailable',
+    retry: 'backoff',
+    message: `${resume.what} was answered with a range that was not requested`,
+  })
 }
 
-async function tryOpen(offset: number, { ask, validator = null }: ResumeRequest): Promise<OpenedStream | null> {
-  if (offset === 0) return begin(await ask({}, [200]), offset)
+async function tryOpen(offset: number, { request, validator = null }: ResumeRequest): Promise<OpenedStream | null> {
+  if (offset === 0) return begin(await request({}, [200]), offset)
   const ifSame: Record<string, string> = validator === null ? {} : { 'if-range': validator }
-  return begin(await ask({ range: `bytes=${offset}-`, ...ifSame }, [200, 206, 416]), offset)
+  return begin(await request({ range: `bytes=${offset}-`, ...ifSame }, [200, 206, 416]), offset)
 }
 
 function begin({ status, headers, body }: OutboundResponse, offset: number): OpenedStream | null {

@@ -1,9 +1,9 @@
-// The interface of the only way out.
+// The interface for all HTTP requests to sources: registries, galleries and file servers.
 import type { Readable } from 'node:stream'
 import { FleetError } from '@muster/protocol'
 
 export interface Outbound {
-  /** Follows redirects of GET and HEAD, each checked like the first. Any status is an answer; no answer is a FleetError. */
+  /** Follows redirects of GET and HEAD, each checked like the first. Resolves with any status; rejects with a FleetError when no response arrives. */
   request(options: OutboundRequest): Promise<OutboundResponse>
   /** True when an operator listed the host of this URL, by name or by address. */
   isListed(url: URL): boolean
@@ -20,7 +20,7 @@ export interface OutboundRequest {
 }
 
 export interface OutboundLimits {
-  /** From the start of the request, or the end of its body, to the head of the answer. */
+  /** From the start of the request, or the end of its body, to the head of the response. */
   readonly headersMs: number
   /** A body that delivers almost nothing for this long, while it is being read, has stalled. */
   readonly stallMs: number
@@ -38,7 +38,7 @@ export interface OutboundResponse {
   text(maxBytes: number): Promise<string>
 }
 
-// A forbidden target. Retries do not help: an operator has to list the source or change it.
+/** A forbidden target. Retries do not help: an operator has to list the source or change it. */
 export class SourceForbidden extends FleetError {
   constructor(reason: string) {
     super({ code: 'invalid', retry: 'never', message: `source_forbidden: ${reason}`.slice(0, 2000) })

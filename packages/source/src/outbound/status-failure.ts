@@ -7,26 +7,26 @@ import { SourceBusyError } from './busy-retry.ts'
 const largestAnswer = 65_536
 const Errors = z.object({ errors: z.array(z.object({ code: z.string().default(''), message: z.string().default('') })).min(1) })
 
-type About = Readonly<{ what: string; who: string; now: number }>
+type FailedRequest = Readonly<{ what: string; server: string; now: number }>
 
 /** Includes the server's message, shortened. */
-export async function statusFailure(response: OutboundResponse, { what, who, now }: About): Promise<FleetError> {
+export async function failureOfStatus(response: OutboundResponse, { what, server, now }: FailedRequest): Promise<FleetError> {
   const { status } = response
-  const detail = await sayingOf(response)
+  const detail = await readServerError(response)
   if (status === 429 || status >= 500)
     return new SourceBusyError(
-      { code: 'unavailable', retry: 'backoff', message: `${what}: ${who} answers ${status}${detail}` },
+      { code: 'unavailable', retry: 'backoff', message: `${what}: ${server} answers ${status}${detail}` },
       retryAfterMs(response.headers['retry-after'], now),
     )
   if (status === 404 || status === 410) return failure('not_found', `${what} does not exist${detail}`)
-  if (status === 401) return failure('invalid', `${what}: ${who} requires other credentials (401)${detail}`)
-  if (status === 403) return failure('invalid', `${what}: ${who} forbids access (403)${detail}`)
-  return failure('invalid', `${what}: ${who} answers ${status}${detail}`)
+  if (status === 401) return failure('invalid', `${what}: ${server} requires other credentials (401)${detail}`)
+  if (status === 403) return failure('invalid', `${what}: ${server} forbids access (403)${detail}`)
+  return failure('invalid', `${what}: ${server} answers ${status}${detail}`)
 }
 
 const failure = (code: 'invalid' | 'not_found', message: string): FleetError => new FleetError({ code, retry: 'never', message })
 
-async function sayingOf(response: OutboundResponse): Promise<string> {
+async function readServerError(response: OutboundResponse): Promise<string> {
   try {
     const parsed = Errors.safeParse(JSON.parse(await response.text(largestAnswer)))
     const [error] = parsed.success ? parsed.data.errors : []

@@ -25,7 +25,7 @@ export interface ControllerClient {
   open(wanted: Download): Promise<OutboundResponse>
   /** The controller of the next request. */
   current(): string
-  /** All of them, that one first. */
+  /** All controllers, the current one first. */
   all(): readonly string[]
 }
 
@@ -50,7 +50,7 @@ export function createControllerClient(deps: FailoverDeps): ControllerClient {
       // The clock of the previous process was ahead: this request is signed with a later time.
       const newest = refusedTime(response, { status: 409, code: 'registration_outdated', detail: 'newest' })
       if (newest !== null) response = await send({ url, after: newest }, route, request)
-      const answer = judge(route, { url, response })
+      const answer = parseAnswer(route, { url, response })
       if (answer.kind === 'unreachable' || (answer.kind === 'refused' && answer.status >= 500)) failover.rotate(url)
       return answer
     } catch (error) {
@@ -62,7 +62,10 @@ export function createControllerClient(deps: FailoverDeps): ControllerClient {
   return { call, open: (wanted) => download({ failover, clock: deps.clock }, wanted), current: failover.current, all: failover.all }
 }
 
-function judge<R extends z.ZodType>(route: AnyRoute<R>, { url, response }: { url: string; response: JsonResponse }): Answer<z.output<R>> {
+function parseAnswer<R extends z.ZodType>(
+  route: AnyRoute<R>,
+  { url, response }: { url: string; response: JsonResponse },
+): Answer<z.output<R>> {
   const retryAfterMs = parseRetryAfter(response.headers['retry-after'])
   const { status } = response
   if (status >= 200 && status < 300) {
@@ -87,7 +90,7 @@ type Download = Readonly<{
   first?: string
   headers: Readonly<Record<string, string>>
   /** The statuses that count as success. */
-  fine: readonly number[]
+  okStatuses: readonly number[]
   /** Names the content in error messages. */
   what: string
   signal: AbortSignal
@@ -112,7 +115,7 @@ async function download(deps: Deps, wanted: Download): Promise<OutboundResponse>
     if (answer.status === 0 || answer.status >= 500) deps.failover.rotate(url)
   }
   const reasons = refusals.map(({ url, message }) => `${url} ${message}`).join('; ')
-  // A controller that has it may still join: controllers are replaced one by one.
+  // A controller with the content may still join: controllers are replaced one by one.
   const code = refusals.every(({ status }) => status === 404) ? 'not_found' : 'unavailable'
   throw new FleetError({ code, retry: 'backoff', message: `no controller has ${wanted.what}: ${reasons}`.slice(0, 2000) })
 }
@@ -122,7 +125,7 @@ const inOrder = (known: readonly string[], first: string | undefined): readonly 
   first !== undefined && known.includes(first) ? [first, ...known.filter((url) => url !== first)] : known
 
 async function openFrom({ failover, clock }: Deps, url: string, wanted: Download): Promise<OutboundResponse | Refusal> {
-  const { route, params, headers, fine, signal } = wanted
+  const { route, params, headers, okStatuses, signal } = wanted
   const target = new URL(formatPath(route.path, params), url)
   const onBroken = (): void => failover.rotate(url)
   const send = (): Promise<OutboundResponse> =>
@@ -135,11 +138,11 @@ async function openFrom({ failover, clock }: Deps, url: string, wanted: Download
     })
   try {
     let response = await send()
-    if (fine.includes(response.status)) return response
+    if (okStatuses.includes(response.status)) return response
     let body = await readJson(response)
     if (failover.isSkewed({ status: response.status, body })) {
       response = await send()
-      if (fine.includes(response.status)) return response
+      if (okStatuses.includes(response.status)) return response
       body = await readJson(response)
     }
     return { url, ...readRefusal(response.status, body) }

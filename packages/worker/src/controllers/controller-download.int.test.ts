@@ -48,7 +48,7 @@ const wanted = {
   route: nodeAgentRoutes.blob,
   params: { id: 'n-1', digest },
   headers: {},
-  fine: [200, 206],
+  okStatuses: [200, 206],
   what: 'it',
   signal: new AbortController().signal,
 }

@@ -33,7 +33,7 @@ export interface BuiltinSourceDeps {
 export function createBuiltinSource({ client, nodeId, clock, log, random = Math.random }: BuiltinSourceDeps): BuiltinSource {
   const call: RegistryCall = {
     patiently: createBusyRetry({ clock, log, random }),
-    async send({ reference, path, headers, signal }, { what, fine }) {
+    async send({ reference, path, headers, signal }, { what, okStatuses }) {
       const id = nodeId()
       if (id === null) throw new FleetError({ code: 'unavailable', retry: 'backoff', message: `${what}: this node is not registered yet` })
       const digest = digestIn(path, what)
@@ -43,7 +43,7 @@ export function createBuiltinSource({ client, nodeId, clock, log, random = Math.
         params: { id, digest },
         first: reference.registry,
         headers: range === undefined ? {} : { range },
-        fine,
+        okStatuses,
         what,
         signal,
       })

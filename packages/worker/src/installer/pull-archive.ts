@@ -24,7 +24,7 @@ export async function pullArchive(
   const { store, archives } = deps
   const { signal, onProgress, onSign } = context
   const [uri] = uris
-  if (digest === null) throw invalid(`the archive ${uri} needs a sha256`)
+  if (digest === null) throw invalid(`the archive ${uri} needs a sha256 to verify its content`)
   using held = new DisposableStack()
   held.use(store.hold([digest]))
   let total = 0

@@ -10,7 +10,7 @@ import type { Answer, ControllerClient } from '../controllers/controller-client.
 import type { PollOutcome } from '../metrics.ts'
 import type { ResourceMonitor } from '../resources/resource-monitor.ts'
 import type { EffectiveSettings } from '../settings.ts'
-import { type Ended, type JoinFacts, type Membership, type MembershipEvent, step } from './membership.pure.ts'
+import { type EndedMembership, type JoinFacts, type Membership, type MembershipEvent, step } from './membership.pure.ts'
 
 export type MembershipDeps = Readonly<{
   client: Pick<ControllerClient, 'call' | 'current'>
@@ -35,13 +35,13 @@ const pollTimeoutMs = 40_000
 const idlePollMs = 1_000
 const longestRetryAfterMs = 30_000
 
-export async function runMembership(deps: MembershipDeps, initial: Membership): Promise<Ended> {
+export async function runMembership(deps: MembershipDeps, initial: Membership): Promise<EndedMembership> {
   const { client, clock, log, signal, hasToken } = deps
   const logFailure = createFailureLog(log)
   let now: Membership = initial
   await deps.apply(now, null)
   while (now.state !== 'ended') {
-    const before: Exclude<Membership, Ended> = now
+    const before: Exclude<Membership, EndedMembership> = now
     const facts: JoinFacts = { hasToken, controllerUrl: client.current() }
     const sentAt = clock.monotonic()
     const event = signal.aborted
@@ -58,7 +58,7 @@ export async function runMembership(deps: MembershipDeps, initial: Membership): 
   return now
 }
 
-async function request(deps: MembershipDeps, now: Exclude<Membership, Ended>): Promise<MembershipEvent> {
+async function request(deps: MembershipDeps, now: Exclude<Membership, EndedMembership>): Promise<MembershipEvent> {
   const { client, signal, incarnation } = deps
   if (now.state === 'registering') {
     const answer = await client.call(nodeAgentRoutes.register, { body: deps.registration(), timeoutMs: registerTimeoutMs, signal })
@@ -94,7 +94,7 @@ function stopped({ reason }: AbortSignal): MembershipEvent {
   return { type: 'stop', message: typeof reason === 'string' ? reason : 'stopped' }
 }
 
-type Pace = Readonly<{ before: Membership; now: Exclude<Membership, Ended>; tookMs: number; random: () => number }>
+type Pace = Readonly<{ before: Membership; now: Exclude<Membership, EndedMembership>; tookMs: number; random: () => number }>
 
 /** Exponential backoff up to 5 s, or longer if a controller requests it; with jitter, so that workers do not stay in step. */
 function pauseMs({ before, now, tookMs, random }: Pace): number {

@@ -135,9 +135,9 @@ export async function openPeerFile(
   const url = URL.parse(address)
   if (url === null || !/^https?:$/.test(url.protocol)) throw unavailable(`${JSON.stringify(address)} is not the address of a worker`)
   const what = `${digest} at ${url.host}`
-  const ask = async (headers: Readonly<Record<string, string>>, fine: readonly number[]): Promise<OutboundResponse> => {
+  const request = async (headers: Readonly<Record<string, string>>, okStatuses: readonly number[]): Promise<OutboundResponse> => {
     const response = await open(headers)
-    if (fine.includes(response.status)) return response
+    if (okStatuses.includes(response.status)) return response
     response.body.destroy()
     throw unavailable(`${what}: the worker answered ${response.status}`)
   }
@@ -149,7 +149,7 @@ export async function openPeerFile(
       throw unavailable(`${what}: the worker is unreachable (${errorMessage(error)})`, error)
     }
   }
-  return await openAtOffset(offset, { ask, what })
+  return await openAtOffset(offset, { request, what })
 }
 
 const unavailable = (message: string, cause?: unknown): FleetError =>

@@ -1,6 +1,6 @@
 // Parses the output of nvidia-smi and rocm-smi.
 import { z } from 'zod'
-import { parseNumber, saneFree, saneTotal } from './sane-bytes.ts'
+import { parseNumber, sanitizeFree, sanitizeTotal } from './sanitize-bytes.ts'
 
 export type GpuVendor = 'nvidia' | 'amd' | 'intel' | 'apple'
 
@@ -48,10 +48,10 @@ function describe(row: { total: string | undefined; used: string | undefined; fr
     const mebibytes = parseNumber(text)
     return mebibytes === undefined ? undefined : mebibytes * mebibyte
   })
-  const totalBytes = saneTotal(total)
+  const totalBytes = sanitizeTotal(total)
   // `free` excludes memory reserved by the driver; the difference to `used` does not.
   const freeBytes =
-    saneFree(free, totalBytes) ?? (totalBytes === null || used === undefined ? null : saneFree(totalBytes - used, totalBytes))
+    sanitizeFree(free, totalBytes) ?? (totalBytes === null || used === undefined ? null : sanitizeFree(totalBytes - used, totalBytes))
   return { vendor: 'nvidia', name: row.name, totalBytes, freeBytes, unified: totalBytes === null && sharesMemory.test(row.name) }
 }
 
@@ -81,9 +81,9 @@ export function parseRocmSmi(stdout: string): readonly Gpu[] {
   return Object.entries(cards.data).flatMap(([key, value]): Gpu[] => {
     const card = Card.safeParse(value)
     if (!/^card\d+$/.test(key) || !card.success) return []
-    const totalBytes = saneTotal(figure(card.data['VRAM Total Memory (B)']))
+    const totalBytes = sanitizeTotal(figure(card.data['VRAM Total Memory (B)']))
     const used = figure(card.data['VRAM Total Used Memory (B)'])
-    const freeBytes = totalBytes === null || used === undefined ? null : saneFree(totalBytes - used, totalBytes)
+    const freeBytes = totalBytes === null || used === undefined ? null : sanitizeFree(totalBytes - used, totalBytes)
     return [{ vendor: 'amd', name: key, totalBytes, freeBytes, unified: false }]
   })
 }

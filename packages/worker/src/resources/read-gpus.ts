@@ -12,7 +12,7 @@ import {
 } from './gpu-tools.pure.ts'
 import type { HostFiles } from './host-files.ts'
 import type { RunTool } from './run-tool.ts'
-import { parseNumber, saneFree, saneTotal } from './sane-bytes.ts'
+import { parseNumber, sanitizeFree, sanitizeTotal } from './sanitize-bytes.ts'
 
 export type GpuReading = Readonly<{
   gpus: readonly Gpu[]
@@ -106,9 +106,9 @@ async function readCard(files: HostFiles, card: string): Promise<Gpu | null> {
   const vendor = vendors[(await files.read(`${device}/vendor`))?.trim().toLowerCase() ?? '']
   if (vendor === undefined) return null
   if (vendor === 'intel' && (await files.link(device))?.endsWith(':00:02.0')) return null
-  const totalBytes = saneTotal(parseNumber((await files.read(`${device}/mem_info_vram_total`)) ?? undefined))
+  const totalBytes = sanitizeTotal(parseNumber((await files.read(`${device}/mem_info_vram_total`)) ?? undefined))
   const used = parseNumber((await files.read(`${device}/mem_info_vram_used`)) ?? undefined)
-  const freeBytes = totalBytes === null || used === undefined ? null : saneFree(totalBytes - used, totalBytes)
+  const freeBytes = totalBytes === null || used === undefined ? null : sanitizeFree(totalBytes - used, totalBytes)
   return { vendor, name: card, totalBytes, freeBytes, unified: false }
 }
 

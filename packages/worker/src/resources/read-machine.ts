@@ -1,7 +1,7 @@
 // Processors and memory that this process may use: those of the machine, within the limits of its cgroups.
 import { availableParallelism, freemem, totalmem } from 'node:os'
 import type { HostFiles } from './host-files.ts'
-import { parseNumber, saneBytes, saneFree, saneTotal } from './sane-bytes.ts'
+import { parseNumber, sanitizeBytes, sanitizeFree, sanitizeTotal } from './sanitize-bytes.ts'
 
 export type Machine = Readonly<{ cpus: number; memory: Memory }>
 
@@ -18,16 +18,16 @@ export const thisRuntime: Runtime = {
 
 export async function readMachine({ files, runtime }: { files: HostFiles; runtime: Runtime }): Promise<Machine> {
   if (runtime.os !== 'linux') {
-    const totalBytes = saneTotal(runtime.totalMemory())
-    return { cpus: runtime.cpus(), memory: { totalBytes, availableBytes: saneFree(runtime.freeMemory(), totalBytes) } }
+    const totalBytes = sanitizeTotal(runtime.totalMemory())
+    return { cpus: runtime.cpus(), memory: { totalBytes, availableBytes: sanitizeFree(runtime.freeMemory(), totalBytes) } }
   }
   const [meminfo, limits] = await Promise.all([files.read('/proc/meminfo'), readCgroupLimits(files)])
   const memory = parseMeminfo(meminfo ?? '')
   return {
     cpus: Math.min(runtime.cpus(), limits.cpus ?? Infinity),
     memory: {
-      totalBytes: saneTotal(Math.min(memory.totalBytes ?? Infinity, limits.memoryBytes ?? Infinity)),
-      availableBytes: saneBytes(Math.min(memory.availableBytes ?? Infinity, limits.memoryLeftBytes ?? Infinity)),
+      totalBytes: sanitizeTotal(Math.min(memory.totalBytes ?? Infinity, limits.memoryBytes ?? Infinity)),
+      availableBytes: sanitizeBytes(Math.min(memory.availableBytes ?? Infinity, limits.memoryLeftBytes ?? Infinity)),
     },
   }
 }
@@ -40,8 +40,8 @@ export function parseMeminfo(text: string): Memory {
     const value = parseNumber(new RegExp(`^${key}:\\s*(\\S+) kB$`, 'm').exec(text)?.[1])
     return value === undefined ? undefined : value * 1024
   }
-  const totalBytes = saneTotal(kibibytes('MemTotal'))
-  return { totalBytes, availableBytes: saneFree(kibibytes('MemAvailable'), totalBytes) }
+  const totalBytes = sanitizeTotal(kibibytes('MemTotal'))
+  return { totalBytes, availableBytes: sanitizeFree(kibibytes('MemAvailable'), totalBytes) }
 }
 
 type CgroupLimits = Readonly<{ cpus: number | null; memoryBytes: number | null; memoryLeftBytes: number | null }>
@@ -111,10 +111,10 @@ async function readLevel(files: HostFiles, directory: string, layout: CgroupFile
   const read = (file: string): Promise<string | null> => files.read(`${directory}/${file}`)
   const cpus = await layout.cpus(read)
   // "No limit" is `max` in version 2 and nearly 2^63 in version 1: neither is a sane number of bytes.
-  const memoryBytes = saneBytes(parseNumber((await read(layout.limit)) ?? undefined))
+  const memoryBytes = sanitizeBytes(parseNumber((await read(layout.limit)) ?? undefined))
   if (memoryBytes === null) return { cpus, memoryBytes: null, memoryLeftBytes: null }
-  const usage = saneBytes(parseNumber((await read(layout.usage)) ?? undefined))
-  const cached = saneBytes(parseNumber(layout.cached.exec((await read('memory.stat')) ?? '')?.[1])) ?? 0
+  const usage = sanitizeBytes(parseNumber((await read(layout.usage)) ?? undefined))
+  const cached = sanitizeBytes(parseNumber(layout.cached.exec((await read('memory.stat')) ?? '')?.[1])) ?? 0
   return { cpus, memoryBytes, memoryLeftBytes: usage === null ? null : Math.max(0, memoryBytes - Math.max(0, usage - cached)) }
 }
 

@@ -3,7 +3,7 @@ import { Resources } from '@muster/protocol'
 import type { Gpu, GpuVendor } from './gpu-tools.pure.ts'
 import type { Machine, Memory } from './read-machine.ts'
 import type { GpuReading } from './read-gpus.ts'
-import { saneFree, saneTotal } from './sane-bytes.ts'
+import { sanitizeFree, sanitizeTotal } from './sanitize-bytes.ts'
 
 /** Null for a part that was never read. */
 export type Readings = Readonly<{
@@ -15,7 +15,7 @@ export type Readings = Readonly<{
 export function assembleResources({ machine, disk, gpus }: Readings, smallestGpuBytes: number): Resources {
   const memory = machine?.memory ?? { totalBytes: null, availableBytes: null }
   const gpu = summarizeGpus(gpus?.gpus ?? [], memory, smallestGpuBytes)
-  const totalDisk = saneTotal(disk?.totalBytes)
+  const totalDisk = sanitizeTotal(disk?.totalBytes)
   return Resources.parse({
     cpus: machine?.cpus ?? null,
     total_ram: memory.totalBytes,
@@ -23,7 +23,7 @@ export function assembleResources({ machine, disk, gpus }: Readings, smallestGpu
     total_vram: gpu.totalBytes,
     available_vram: gpu.availableBytes,
     total_disk: totalDisk,
-    available_disk: saneFree(disk?.availableBytes ?? undefined, totalDisk),
+    available_disk: sanitizeFree(disk?.availableBytes ?? undefined, totalDisk),
     gpu_vendor: gpu.vendor,
     unified_memory: gpu.unified,
   })

@@ -4,20 +4,20 @@
 const largest = 2 ** 50
 
 /** An amount that may be zero, such as free memory. */
-export function saneBytes(value: number | undefined): number | null {
+export function sanitizeBytes(value: number | undefined): number | null {
   if (value === undefined || !Number.isFinite(value) || value < 0 || value > largest) return null
   return Math.floor(value)
 }
 
 /** An amount that is never zero, such as a total. */
-export function saneTotal(value: number | undefined): number | null {
-  const bytes = saneBytes(value)
+export function sanitizeTotal(value: number | undefined): number | null {
+  const bytes = sanitizeBytes(value)
   return bytes === 0 ? null : bytes
 }
 
 /** A free amount, which is unknown when it exceeds the total. */
-export function saneFree(value: number | undefined, total: number | null): number | null {
-  const bytes = saneBytes(value)
+export function sanitizeFree(value: number | undefined, total: number | null): number | null {
+  const bytes = sanitizeBytes(value)
   return bytes !== null && total !== null && bytes > total ? null : bytes
 }
 
