@@ -70,7 +70,7 @@ export class BusConnection implements Bus {
       if (!isSent) this.#requests.fail(token, new BusError('disconnected', `cannot send to ${subject}: no connection to the bus`))
     } catch (error) {
       // Any other error is a bug of the wire.
-      if (!(error instanceof BusError)) this.#log.error('cannot send request', { subject, error })
+      if (!(error instanceof BusError)) this.#log.error('cannot send a request', { subject, error })
       this.#requests.fail(token, error)
     }
     const packet = await answer
@@ -231,7 +231,7 @@ export class BusConnection implements Bus {
       this.#sendOrLose({ subject: replyTo, text, reply: null, kind: answer.ok ? 'message' : 'failure' })
     } catch (error) {
       // The reply is larger than the server's limit: send the failure instead.
-      this.#log.error('reply not sent', { subject: replyTo, error })
+      this.#log.error('cannot send a reply', { subject: replyTo, error })
       if (answer.ok) this.#answer(replyTo, { ok: false, failure: failureOf(error) })
     }
   }

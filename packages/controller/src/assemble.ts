@@ -273,7 +273,7 @@ function createBackendParts(foundation: Foundation, { id, onSettled, onReady, me
   const loads: Loads = createLoads({
     ...{ bus, store, settings, holder: id, submissions, random: Math.random, step: foundation.step ?? noStep, clock, log },
     catalogue: planners.catalogue,
-    isComing: planners.isComing,
+    isAssembling: planners.isAssembling,
     latestProgress: operations.latestProgress,
     settleProgress: operations.settleProgress,
     filesFor: createFilesFor({ holders: store.fileHolders, controller: id }),

@@ -5,7 +5,7 @@ import { fileURLToPath } from 'node:url'
 import { type Log, version } from '@muster/host'
 import { assemble, type ControllerDeps } from './assemble.ts'
 import { createLoginLink } from './auth/login.ts'
-import { ensureSecrets, type FirstStart } from './auth/secrets.ts'
+import { ensureSecrets, type GeneratedSecrets } from './auth/secrets.ts'
 import { type BuiltinBlobs, packBuiltins } from './builtin/builtin-blobs.ts'
 import { connectBus } from './connect-bus.ts'
 import { claimAddress } from './http/server.ts'
@@ -19,7 +19,7 @@ export interface Controller {
   readonly url: string
   readonly port: number
   /** Secrets generated at this start, to be shown once. Resolves when the database is ready. */
-  readonly made: Promise<FirstStart>
+  readonly made: Promise<GeneratedSecrets>
   /** Rejects with the cause when the controller fails; otherwise never settles. */
   readonly ended: Promise<never>
   /** Resolves when database and bus work; rejects when the controller ended before. */
@@ -125,7 +125,7 @@ async function completeBuiltins(builtin: Promise<BuiltinBlobs>, deps: { signal: 
 async function prepareContents(
   { settings, dataDir, log, firstModels }: ControllerDeps,
   { builtin, store }: { builtin: Promise<BuiltinBlobs>; store: Store },
-): Promise<FirstStart> {
+): Promise<GeneratedSecrets> {
   await builtin
   await store.galleries.syncSettings(galleriesOf(settings))
   const withdrawn = await store.reopen.withdrawFromAgents()

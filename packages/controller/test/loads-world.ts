@@ -86,7 +86,7 @@ export async function startLoadsWorld({ log = silentLog }: { log?: Log } = {}) {
     const bus = hub.connect()
     const ownStore = createStore(own.db)
     const loads = createLoads({
-      isComing: async () => false,
+      isAssembling: async () => false,
       ...{ bus, store: ownStore, clock: systemClock, log, random: () => 0.5 },
       settings: { opStallTimeout: 4_000, reconcileInterval: 10_000, idleScaleDown: 300_000 },
       holder: `c-${stops.length}`,

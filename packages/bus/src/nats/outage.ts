@@ -34,7 +34,7 @@ export function createOutage({ log, clock }: { readonly log: Log; readonly clock
     begin(fields) {
       beganAt = clock.monotonic()
       loggedAt = beganAt
-      log.warn('lost the connection to the bus; reconnecting', fields)
+      log.warn('bus connection lost; reconnecting', fields)
     },
     failed(reason = '') {
       if (reason !== '') isRefused = false
@@ -45,7 +45,7 @@ export function createOutage({ log, clock }: { readonly log: Log; readonly clock
       report(reason, (downMs) => log.error('bus refused the credentials; retrying', { reason, down_ms: downMs }))
     },
     over(fields) {
-      log.info('connected to the bus', { ...fields, ...(beganAt === null ? {} : { down_ms: Math.round(clock.monotonic() - beganAt) }) })
+      log.info('bus connected', { ...fields, ...(beganAt === null ? {} : { down_ms: Math.round(clock.monotonic() - beganAt) }) })
       beganAt = null
       loggedAt = -Infinity
       lastReason = ''

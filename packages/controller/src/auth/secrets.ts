@@ -2,37 +2,37 @@
 import { type DataDir, newId, newSecret, Secret, sha256Hex } from '@muster/host'
 import type { AccessStore } from '../store/access.ts'
 
-export interface FirstStart {
+export interface GeneratedSecrets {
   /** Generated at this start; null when configured, or generated earlier. */
   readonly adminKey: Secret | null
   readonly joinToken: Secret | null
 }
 
-export interface FirstStartDeps {
+export interface SecretsDeps {
   readonly access: AccessStore
   readonly dataDir: DataDir
   readonly given: { readonly adminKey: Secret | undefined; readonly joinToken: Secret | undefined }
 }
 
-/** Call it under the migration lock, so that only one of several starting controllers generates them. */
-export async function ensureSecrets(deps: FirstStartDeps): Promise<FirstStart> {
+/** Called under the migration lock, so that only one of several starting controllers generates the secrets. */
+export async function ensureSecrets(deps: SecretsDeps): Promise<GeneratedSecrets> {
   return { adminKey: await ensureAdminKey(deps), joinToken: await ensureJoinToken(deps) }
 }
 
-async function ensureAdminKey({ access, dataDir, given }: FirstStartDeps): Promise<Secret | null> {
+async function ensureAdminKey({ access, dataDir, given }: SecretsDeps): Promise<Secret | null> {
   if (given.adminKey !== undefined) {
     await access.insertKey({ id: newId(), name: 'MUSTER_ADMIN_KEY', scope: 'admin', secretSha256: sha256Hex(given.adminKey.reveal()) })
     return null
   }
   if ((await access.countKeys()) > 0) return null
   const secret = newSecret('muster_admin')
-  // The file first: a crash in between leaves a file that the next start replaces, never a key that is stored nowhere else.
+  // The file is written first: a crash in between leaves a file that the next start replaces, never a key that is stored nowhere else.
   await dataDir.writeSecret('admin.key', secret)
   await access.insertKey({ id: newId(), name: 'first admin key', scope: 'admin', secretSha256: sha256Hex(secret) })
   return new Secret(secret)
 }
 
-async function ensureJoinToken({ access, dataDir, given }: FirstStartDeps): Promise<Secret | null> {
+async function ensureJoinToken({ access, dataDir, given }: SecretsDeps): Promise<Secret | null> {
   if (given.joinToken !== undefined) {
     await access.replaceJoinTokens(sha256Hex(given.joinToken.reveal()))
     return null

@@ -19,8 +19,8 @@ const ModelFile = ModelGalleryEntry.extend({ files: z.array(ConfigFile.omit({ ur
 export async function readBuiltinModels(directory: string): Promise<BuiltinModels> {
   const entries: ModelGalleryEntry[] = []
   const paths = new Map<Digest, string>()
-  for (const folder of (await readdir(directory).catch(noneWhenAbsent)).toSorted()) {
-    const text = await readFile(join(directory, folder, 'model.yaml'), 'utf8').catch(noneWhenAbsent)
+  for (const folder of (await readdir(directory).catch(ignoreMissing)).toSorted()) {
+    const text = await readFile(join(directory, folder, 'model.yaml'), 'utf8').catch(ignoreMissing)
     if (typeof text !== 'string') continue
     const model = ModelFile.parse(parse(text))
     const files = model.files.map(({ filename, sha256 }) => ({ filename, sha256, digest: Digest.parse(`sha256:${sha256}`) }))
@@ -36,7 +36,7 @@ export async function readBuiltinModels(directory: string): Promise<BuiltinModel
 }
 
 /** For entries that are no directory, or without a model.yaml. */
-function noneWhenAbsent(error: unknown): [] {
+function ignoreMissing(error: unknown): [] {
   if (errorCode(error) === 'ENOENT' || errorCode(error) === 'ENOTDIR') return []
   throw error
 }

@@ -45,7 +45,7 @@ export function createPlanners({ settings, store, builtin, stopping, clock, log 
     resolve,
     planInstall: createPlanInstall({ catalogue, resolve, arrivalOf }),
     /** A built-in backend that is still being assembled. */
-    isComing: async (backend: string) => (await builtin).missing().includes(backend),
+    isAssembling: async (backend: string) => (await builtin).missing().includes(backend),
     planUpgrade: createPlanUpgrade({ catalogue, resolve }),
   }
 }

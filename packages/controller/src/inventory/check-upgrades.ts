@@ -117,7 +117,7 @@ async function check(deps: UpgradeCheckerDeps, signal: AbortSignal): Promise<voi
   const isOurs = await available.record({ duty: checkDuty, holder, ...result, report })
   if (signal.aborted) return
   if (!isOurs) log.warn('check for newer backends took too long; another controller has taken it over')
-  else log.debug('checked for newer backends', { found: result.found.length, problems: result.problems.length })
+  else log.debug('check for newer backends finished', { found: result.found.length, problems: result.problems.length })
 }
 
 type Upgrading = Readonly<{ nodes: readonly NodeRecord[]; result: FoundAvailable; tried: CheckReport['tried'] }>

@@ -45,8 +45,8 @@ import { noReplacement, endFirst, evictFor, findReplaced, placeOf, unplaced } fr
 import { isWanted } from './replica-set.pure.ts'
 
 /** The contract gives workers 2 s to accept. */
-const answerWithinMs = 3_000
-/** After a request whose fate is unknown. */
+const replyTimeoutMs = 3_000
+/** After a request whose outcome is unknown. */
 const againInMs = 1_000
 /** Choices of a node, when other loads take the chosen one first. */
 const maxChoices = 4
@@ -62,9 +62,9 @@ export interface ApplyDeps {
   /** For one decision: nodes and replicas are read once, however often it places. */
   readonly placing: () => Placer
   /** The name under which a backend is listed. */
-  readonly rowName: (backend: BackendName) => Promise<BackendName>
+  readonly listedName: (backend: BackendName) => Promise<BackendName>
   /** True while a built-in backend is still being assembled. */
-  readonly isComing: (backend: BackendName) => Promise<boolean>
+  readonly isAssembling: (backend: BackendName) => Promise<boolean>
   /** Submits the install of a backend on one node, or joins an open one; returns its operation. */
   readonly install: (wanted: { model: WantedModel; nodeId: NodeId; signal: AbortSignal }) => Promise<OperationId>
   readonly installStanding: (installId: OperationId, nodeId: NodeId) => Promise<InstallStanding>
@@ -90,27 +90,27 @@ export function createApply(deps: ApplyDeps): Apply {
     const began = deps.clock.monotonic()
     const claimed: ClaimedLoad = { record, now: () => claimedAt + (deps.clock.monotonic() - began), signal }
     await deps.step('RT.job.claimed')
-    await decideAndDo(claimed, deps)
+    await decideAndApply(claimed, deps)
   }
 }
 
-async function decideAndDo(claimed: ClaimedLoad, deps: ApplyDeps, choices = 1): Promise<void> {
+async function decideAndApply(claimed: ClaimedLoad, deps: ApplyDeps, choices = 1): Promise<void> {
   const { world, ...found } = await observe(claimed, deps)
   const decision = decideLoad(claimed.record.load, world)
   const outcome = await carryOut(decision, { claimed, ...found }, deps)
-  if (outcome === 'done' || !(await isUnmoved(claimed, deps))) return
-  if (choices < maxChoices) return await decideAndDo(claimed, deps, choices + 1)
-  await move(claimed, { type: 'room_asked', made: null, againInMs: afterRoomMs }, deps)
+  if (outcome === 'done' || !(await isUnchanged(claimed, deps))) return
+  if (choices < maxChoices) return await decideAndApply(claimed, deps, choices + 1)
+  await move(claimed, { type: 'room_requested', made: null, againInMs: afterRoomMs }, deps)
 }
 
-type Observed = Readonly<{ model: WantedModel | null; world: World; seen: ReplicaSnapshot; set: Read<ListedLoad> }>
+type Observation = Readonly<{ model: WantedModel | null; world: World; seen: ReplicaSnapshot; set: Read<ListedLoad> }>
 
-async function observe({ record: { load } }: ClaimedLoad, deps: ApplyDeps): Promise<Observed> {
+async function observe({ record: { load } }: ClaimedLoad, deps: ApplyDeps): Promise<Observation> {
   const model = await modelOf(load, deps)
-  const isComing = model !== null && (await deps.isComing(model.backend))
+  const isAssembling = model !== null && (await deps.isAssembling(model.backend))
   const nodeId = 'nodeId' in load ? load.nodeId : null
   const node = nodeId === null || load.state === 'failed' ? null : await deps.nodes.find(nodeId)
-  const isNodeHere = node !== null && statusOf(node).status === 'healthy'
+  const isNodeHealthy = node !== null && statusOf(node).status === 'healthy'
   const isUnplaced = load.state === 'waiting' || load.state === 'failed'
   const place = deps.placing()
   const { placement, seen } = isUnplaced && model !== null ? await placeOf(load, model, place) : unplaced
@@ -120,18 +120,18 @@ async function observe({ record: { load } }: ClaimedLoad, deps: ApplyDeps): Prom
   const returned = unowned === null ? null : returnOf(unowned)
   const install = load.state === 'installing' ? await deps.installStanding(load.installId, load.nodeId) : null
   const known = model === null ? null : { name: model.name, revision: model.revision, isWanted: isWanted(load, model) }
-  return { model, seen, set, world: { model: known, isNodeHere, placement, returned, install, isComing, old } }
+  return { model, seen, set, world: { model: known, isNodeHealthy, placement, returned, install, isAssembling, old } }
 }
 
-/** With the backend under its name in intents and inventories, which may be that of a meta backend. */
-async function modelOf({ model: name }: Load, { demand, rowName }: ApplyDeps): Promise<WantedModel | null> {
-  const model = await demand.of(name)
+/** Reads the model, with the listed name of its backend: the one in intents and inventories, which may be that of a meta backend. */
+async function modelOf({ model: name }: Load, { demand, listedName }: ApplyDeps): Promise<WantedModel | null> {
+  const model = await demand.find(name)
   if (model === null) return null
-  const backend = await rowName(model.backend)
+  const backend = await listedName(model.backend)
   return { ...model, backend, config: { ...model.config, backend } }
 }
 
-type Task = Readonly<{ claimed: ClaimedLoad }> & Omit<Observed, 'world'>
+type Task = Readonly<{ claimed: ClaimedLoad }> & Omit<Observation, 'world'>
 /** `outdated`: the facts behind the decision have changed. */
 type Outcome = 'done' | 'outdated'
 
@@ -147,11 +147,15 @@ async function carryOut(decision: Decision, { claimed, model, seen, set }: Task,
     case 'start':
       return model === null ? 'done' : await start(decision.nodeId, { claimed, model, seen }, deps)
     case 'evict':
-      await move(claimed, { type: 'room_asked', made: await evictFor(claimed.record.load, decision, deps), againInMs: afterRoomMs }, deps)
+      await move(
+        claimed,
+        { type: 'room_requested', made: await evictFor(claimed.record.load, decision, deps), againInMs: afterRoomMs },
+        deps,
+      )
       return 'done'
     case 'recreate':
       if (!(await endFirst(decision.old, set, deps))) return 'outdated'
-      await move(claimed, { type: 'room_asked', made: decision.note, againInMs: afterRoomMs }, deps)
+      await move(claimed, { type: 'room_requested', made: decision.note, againInMs: afterRoomMs }, deps)
       return 'done'
     case 'query':
       if (model !== null) await query({ claimed, model }, deps)
@@ -162,7 +166,7 @@ async function carryOut(decision: Decision, { claimed, model, seen, set }: Task,
 }
 
 /** No other controller has changed the load. */
-async function isUnmoved({ record: { load, version }, signal }: ClaimedLoad, { loads }: ApplyDeps): Promise<boolean> {
+async function isUnchanged({ record: { load, version }, signal }: ClaimedLoad, { loads }: ApplyDeps): Promise<boolean> {
   return !signal.aborted && (await loads.find(load)).rows[0]?.version === version
 }
 
@@ -188,8 +192,8 @@ type Target = Readonly<{ claimed: ClaimedLoad; model: WantedModel }>
 async function submitInstall(nodeId: NodeId, { claimed, model }: Target, deps: ApplyDeps): Promise<void> {
   try {
     const installId = await deps.install({ model, nodeId, signal: claimed.signal })
-    await deps.step('RT.job.install_asked')
-    await move(claimed, { type: 'install_asked', nodeId, installId }, deps)
+    await deps.step('RT.job.install_submitted')
+    await move(claimed, { type: 'install_submitted', nodeId, installId }, deps)
   } catch (error) {
     if (claimed.signal.aborted) return
     if (!(error instanceof Error)) throw error
@@ -243,7 +247,7 @@ async function exchange(
         slot,
         ...(load.purpose === 'stage' ? { stage_only: true } : {}),
       },
-      { timeoutMs: answerWithinMs, signal: claimed.signal },
+      { timeoutMs: replyTimeoutMs, signal: claimed.signal },
     )
     const event = eventOfReply(reply, deps.quietMs)
     if (event.type !== 'failed' || !isTaken(event.failure)) return event
@@ -267,7 +271,7 @@ async function eventOfRequestError(
     case 'no_responders': {
       const node = await nodes.find(nodeId)
       if (node !== null) await pulses.recordNoResponders({ id: node.id, incarnation: node.incarnation })
-      return { type: 'nobody_listens', againInMs }
+      return { type: 'no_responders', againInMs }
     }
     case 'unknown':
       return { type: 'unheard', againInMs }
@@ -282,7 +286,7 @@ async function query({ claimed, model }: Target, deps: ApplyDeps): Promise<void>
   const { load, bytes } = claimed.record
   if (load.state !== 'starting') return
   const { bus, quietMs, stallMs, log } = deps
-  const limits = { timeoutMs: answerWithinMs, signal: claimed.signal }
+  const limits = { timeoutMs: replyTimeoutMs, signal: claimed.signal }
   const about = { model: load.model, node: load.nodeId, op: load.opId }
   try {
     const reply = await queryStatus(bus, load, limits)

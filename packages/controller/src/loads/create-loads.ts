@@ -34,7 +34,7 @@ export interface LoadsDeps {
   /** This controller; its leases end when it dies. */
   readonly holder: string
   readonly catalogue: Catalogue
-  readonly isComing: (backend: string) => Promise<boolean>
+  readonly isAssembling: (backend: string) => Promise<boolean>
   readonly submissions: Pick<Submissions, 'install' | 'submit'>
   readonly latestProgress: (nodeId: NodeId, opId: OperationId, since: number) => Bytes | null
   /** Stores the last known progress before an end is recorded. */
@@ -69,11 +69,11 @@ export function createLoads(deps: LoadsDeps) {
   const advance = createAdvance({ loads, onStep, random, log })
   const known = { placement: store.placement, catalogue: deps.catalogue, inFlight: (id: ReplicaId) => reports.inFlight(id) }
   const counted = { ...known, ...(deps.onRefused === undefined ? {} : { onRefused: deps.onRefused }) }
-  const rowName = (backend: BackendName): Promise<BackendName> => store.intents.rowName(backend)
+  const listedName = (backend: BackendName): Promise<BackendName> => store.intents.listedName(backend)
   const unload = createUnload({ bus, log })
   const demand = createDemands({ loads, nodes })
   const placing = (): Placer => createPlacer({ ...counted, placement: readOnce(store.placement) })
-  const apply = createApply({ ...applyParts(deps), demand, advance, placing, rowName, quietMs })
+  const apply = createApply({ ...applyParts(deps), demand, advance, placing, listedName, quietMs })
   const work = new LoadWork({
     ...{ loads, demand, advance, apply, holder, clock, log },
     tendReplicas: createTendReplicas({ bus, loads, replicas, advance, unload, log }),
@@ -89,7 +89,7 @@ export function createLoads(deps: LoadsDeps) {
   const statuses = createLoadStatuses({ loads, replicas, nodes, latestProgress, installBytes: installBytesOf(store) })
   return {
     cold: createColdLoads({ loads, statuses, wake: () => work.wake() }),
-    place: explainOf(createPlacer(known), rowName),
+    place: explainOf(createPlacer(known), listedName),
     inFlight: reports.inFlight,
     onInFlight: reports.onInFlight,
     receiveHeartbeat: reports.receiveHeartbeat,
@@ -127,7 +127,7 @@ function applyParts(deps: LoadsDeps) {
     install: installOf(deps),
     installStanding: installStandingOf(store),
     filesFor: deps.filesFor,
-    isComing: deps.isComing,
+    isAssembling: deps.isAssembling,
     stallMs: settings.opStallTimeout,
     step: deps.step,
     onEvicted: (count: number) => deps.onEvicted?.(count),
@@ -135,8 +135,8 @@ function applyParts(deps: LoadsDeps) {
 }
 
 /** Explains placement to administrators; refusals are not counted. */
-function explainOf(place: Placer, rowName: (backend: BackendName) => Promise<BackendName>): Placer {
-  return async ({ config, ...wanted }) => await place({ ...wanted, config: { ...config, backend: await rowName(config.backend) } })
+function explainOf(place: Placer, listedName: (backend: BackendName) => Promise<BackendName>): Placer {
+  return async ({ config, ...wanted }) => await place({ ...wanted, config: { ...config, backend: await listedName(config.backend) } })
 }
 
 /** An ordinary install for one node: it joins an open one. */

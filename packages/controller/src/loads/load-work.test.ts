@@ -35,7 +35,7 @@ function createWork(clock: Clock): LoadWork {
   }
   return new LoadWork({
     loads: loads as LoadStore,
-    demand: { all, of: async () => null },
+    demand: { all, find: async () => null },
     advance: async () => null,
     apply: async () => undefined,
     tendReplicas: async () => false,

@@ -181,7 +181,7 @@ export class LoadWork {
 /** Models with the number of nodes they may run on, which `replicas: all` needs. */
 export interface Demands {
   all(): Promise<WantedModel[]>
-  of(name: ModelName): Promise<WantedModel | null>
+  find(name: ModelName): Promise<WantedModel | null>
 }
 
 export function createDemands({ loads, nodes }: { loads: Pick<LoadStore, 'model' | 'models'>; nodes: Pick<NodeStore, 'list'> }): Demands {
@@ -196,7 +196,7 @@ export function createDemands({ loads, nodes }: { loads: Pick<LoadStore, 'model'
   }
   return {
     all: async () => await counted(await loads.models()),
-    async of(name) {
+    async find(name) {
       const model = await loads.model(name)
       return model === null ? null : ((await counted([model]))[0] ?? null)
     },

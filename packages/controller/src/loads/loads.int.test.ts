@@ -391,7 +391,7 @@ describe('a node', () => {
     const other = await world.addWorker('b', { backends: [] })
     await world.addModel('tiny', { scheduling: { min_replicas: 1 } })
     // The failed command or the search for absent nodes, whichever writes first.
-    await waitFor(() => taken.some(({ event }) => ['nobody_listens', 'node_away'].includes(event.type)), { what: 'the load to leave' })
+    await waitFor(() => taken.some(({ event }) => ['no_responders', 'node_away'].includes(event.type)), { what: 'the load to leave' })
     // Its worker ended a moment ago, and was not missed yet.
     await waitFor(async () => (await world.store.nodes.find(gone.id))?.answering === 'no', { what: 'that to be noted' })
     await other.upgrade('')

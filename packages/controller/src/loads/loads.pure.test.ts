@@ -36,12 +36,12 @@ const [otherId, victim] = [NodeId.parse('n-2'), ReplicaId.parse('r-9')]
 const world = (over: Partial<World> = {}): World => ({
   ...{
     model: { name: common.model, revision: 'rev-1', isWanted: true },
-    isNodeHere: true,
+    isNodeHealthy: true,
     placement: places({}),
     returned: null,
     old: null,
     install: null,
-    isComing: false,
+    isAssembling: false,
   },
   ...over,
 })
@@ -87,7 +87,7 @@ describe('the next step of a load', () => {
       'without room, where something goes already',
       waiting,
       { placement: { ...short, eviction: { nodeId, victims: [] } } },
-      { event: { type: 'room_asked', made: null } },
+      { event: { type: 'room_requested', made: null } },
     ],
     [
       'without room, and nothing that may go',
@@ -139,15 +139,15 @@ describe('the next step of a load', () => {
       'that has to be where something goes already',
       { ...waiting, pin: nodeId },
       { placement: { ...short, eviction: { nodeId, victims: [] } } },
-      { event: { type: 'room_asked' } },
+      { event: { type: 'room_requested' } },
     ],
     ['with a replica that is back', waiting, { returned }, { do: 'step', event: returned }],
     ['with a replica that is back, and no other node', waiting, { returned, placement: places({ eligible: false }) }, { event: returned }],
     ['with a replica that is back, after a failure', failed, { returned }, { do: 'step', event: returned }],
     ['after a failure', failed, {}, { do: 'start', nodeId }],
     ['of which it is not known where it could go', waiting, { placement: soft }, { event: { type: 'failed', failure: soft } }],
-    ['whose backend is still being assembled', waiting, { placement: soft, isComing: true }, { event: { type: 'looked' } }],
-    ['whose backend is there, whatever is being assembled', waiting, { isComing: true }, { do: 'start' }],
+    ['whose backend is still being assembled', waiting, { placement: soft, isAssembling: true }, { event: { type: 'looked' } }],
+    ['whose backend is there, whatever is being assembled', waiting, { isAssembling: true }, { do: 'start' }],
     ['whose backend is being installed', installing, { install: { kind: 'open' } }, { event: { type: 'looked' } }],
     ['whose backend is installed', installing, { install: { kind: 'done' } }, { event: { type: 'installed' } }],
     [
@@ -158,7 +158,7 @@ describe('the next step of a load', () => {
     ],
     ['whose install somebody took back', installing, { install: { kind: 'gone' } }, { event: { type: 'install_gone' } }],
     ['that is quiet', starting, {}, { do: 'query' }],
-    ['whose node is away', starting, { isNodeHere: false }, { event: { type: 'node_away' } }],
+    ['whose node is away', starting, { isNodeHealthy: false }, { event: { type: 'node_away' } }],
     ['that is ready', ready, {}, { do: 'nothing' }],
     ['that is ready, of another revision', ready, { model: { name: common.model, revision: 'rev-2', isWanted: true } }, { do: 'nothing' }],
   ])('%s', (_, load, over, want) => {

@@ -23,7 +23,7 @@ export interface World {
   /** Null: the model was deleted. */
   readonly model: Readonly<{ name: ModelName; revision: string; isWanted: boolean }> | null
   /** False also when the load has no node. */
-  readonly isNodeHere: boolean
+  readonly isNodeHealthy: boolean
   /** Nodes for a load that has none; or the reason why they are unknown. */
   readonly placement: Placement | Failure | null
   /** A replica without a load that lives on a present node, which was absent before. */
@@ -32,7 +32,7 @@ export interface World {
   readonly old: OldReplica | null
   readonly install: InstallStanding | null
   /** Its built-in backend is still being assembled. */
-  readonly isComing: boolean
+  readonly isAssembling: boolean
 }
 
 /**
@@ -72,16 +72,16 @@ export function decideLoad(load: Load, world: World): Decision {
     case 'waiting': {
       if (world.returned !== null) return step(world.returned)
       const next = placing(load, model.name, world)
-      return world.isComing && next.do !== 'start' ? step({ type: 'looked', againInMs: assembledInMs }) : next
+      return world.isAssembling && next.do !== 'start' ? step({ type: 'looked', againInMs: assembledInMs }) : next
     }
     case 'failed':
       return world.returned === null ? placing(load, model.name, world) : step(world.returned)
     case 'installing':
-      return world.isNodeHere ? followInstall(world.install) : step({ type: 'node_away' })
+      return world.isNodeHealthy ? followInstall(world.install) : step({ type: 'node_away' })
     case 'starting':
-      return world.isNodeHere ? { do: 'query' } : step({ type: 'node_away' })
+      return world.isNodeHealthy ? { do: 'query' } : step({ type: 'node_away' })
     case 'ready':
-      return world.isNodeHere ? { do: 'nothing' } : step({ type: 'node_away' })
+      return world.isNodeHealthy ? { do: 'nothing' } : step({ type: 'node_away' })
     default:
       return unreachable(load)
   }
@@ -118,7 +118,7 @@ function makeRoom(load: Load, { nodes, eviction }: Placement, { old }: World): D
   if (load.pin !== null && shortAt(load.pin) === undefined) return step({ type: 'unpinned' })
   const nameOf = (nodeId: NodeId): string => nodes.find((node) => node.node_id === nodeId)?.node_name ?? nodeId
   // The replicas that drain there already leave enough room.
-  if (eviction?.victims.length === 0) return step({ type: 'room_asked', made: null, againInMs: afterRoomMs })
+  if (eviction?.victims.length === 0) return step({ type: 'room_requested', made: null, againInMs: afterRoomMs })
   // Other models are not evicted where old replicas of this one make room.
   if (old?.ends === 'soon') return null
   if (old?.ends === 'now') {
@@ -238,7 +238,7 @@ export function replicasOf(load: Load, event: LoadEvent, detail: StepDetail): Re
       return own === null ? [] : [{ id: own, do: 'ready', backendDigest: detail.backendDigest ?? null, stamp }]
     case 'failed':
       return own === null ? [] : [{ id: own, do: 'exit', exit: { reason: event.failure.message.slice(0, 1024) }, stamp }]
-    case 'nobody_listens':
+    case 'no_responders':
       return own === null ? [] : [{ id: own, do: 'exit', exit: { reason: 'no worker on the node accepted the load' }, stamp }]
     case 'slot_taken':
       return own === null ? [] : [{ id: own, do: 'exit', exit: { reason: 'the slot was in use on the node' }, stamp }]

@@ -23,7 +23,7 @@ import { previewOf } from './dry-run.ts'
 
 export interface SubmitDeps {
   readonly nodes: Pick<NodeStore, 'list'>
-  readonly intents: Pick<IntentStore, 'findByBackend' | 'installedUnlisted' | 'rowName'>
+  readonly intents: Pick<IntentStore, 'findByBackend' | 'installedUnlisted' | 'listedName'>
   readonly replicas: Pick<ReplicaStore, 'listUsing'>
   readonly planInstall: PlanInstall
   readonly planUpgrade: PlanUpgrade
@@ -80,7 +80,7 @@ async function prepareInstall(
   const chosen = choose(await store.list(), request)
   if (chosen.length === 0) throw noEligibleNodes(request.selector !== undefined)
   const requestedName = request.backend ?? request.name
-  const row = requestedName === undefined ? undefined : await intents.rowName(requestedName)
+  const row = requestedName === undefined ? undefined : await intents.listedName(requestedName)
   const planned = await planInstall(request, chosen, signal)
   const backend = row ?? planned.backend
   const name = backend === planned.backend ? null : planned.backend
@@ -93,7 +93,7 @@ async function prepareUpgrade(
   { requestedBy, signal }: By,
   { nodes: store, intents, planUpgrade }: SubmitDeps,
 ): Promise<Submission> {
-  const backend = await intents.rowName(name)
+  const backend = await intents.listedName(name)
   const openInstalls = new Map<string, Plan>()
   for (const { intent, plan } of (await intents.findByBackend(backend)).rows)
     if (intent.kind === 'install') openInstalls.set(intent.nodeId, plan)
@@ -127,7 +127,7 @@ async function prepareRemove(
   { requestedBy }: By,
   { nodes: store, intents, replicas }: SubmitDeps,
 ): Promise<Submission> {
-  const backend = await intents.rowName(name)
+  const backend = await intents.listedName(name)
   // In this order, as above.
   const open = (await intents.findByBackend(backend)).rows.map(({ intent }) => intent.nodeId)
   const intentNodes = new Set([...open, ...(await intents.installedUnlisted(backend))])

@@ -28,14 +28,14 @@ export async function stopOrphan({
   deps: StopDeps
 }): Promise<void> {
   if (recorded !== null && isAlive(recorded)) {
-    deps.log.warn('stopping an orphaned database server', { pid: recorded.pid })
+    deps.log.warn('orphaned database server found; stopping it', { pid: recorded.pid })
     await stopPostmaster(recorded, deps)
   }
   const pidFile = join(clusterDir, 'postmaster.pid')
   const pid = Number.parseInt((await readIfThere(pidFile)) ?? '', 10)
   const found = Number.isInteger(pid) ? identifyProcess(pid) : null
   if (found !== null && worksOn(listProcesses().find((each) => each.pid === pid)?.args ?? [], clusterDir)) {
-    deps.log.warn('stopping an orphaned database server', { pid })
+    deps.log.warn('orphaned database server found; stopping it', { pid })
     await stopPostmaster(found, deps)
   }
   // PostgreSQL refuses to start while the pid in this file belongs to any process of the same user: another program, or a zombie.

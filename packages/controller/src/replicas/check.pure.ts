@@ -30,10 +30,10 @@ const kinds = [
   {
     path: '/v1/chat/completions',
     usecase: 'chat',
-    ask: { messages: [{ role: 'user', content: 'Say OK.' }], max_tokens: maxTokens },
+    fields: { messages: [{ role: 'user', content: 'Say OK.' }], max_tokens: maxTokens },
   },
-  { path: '/v1/completions', usecase: 'completion', ask: { prompt: 'One, two,', max_tokens: maxTokens } },
-  { path: '/v1/embeddings', usecase: 'embedding', ask: { input: 'OK' } },
+  { path: '/v1/completions', usecase: 'completion', fields: { prompt: 'One, two,', max_tokens: maxTokens } },
+  { path: '/v1/embeddings', usecase: 'embedding', fields: { input: 'OK' } },
 ] as const
 
 /** The questions in order; none when the model is for other uses. */
@@ -41,7 +41,7 @@ export function questionsFor({ model, usecases }: { readonly model: string; read
   const isListed = (usecase: string): boolean => usecases.some((each) => each.toLowerCase().startsWith(usecase))
   return kinds
     .filter(({ usecase }) => usecases.length === 0 || isListed(usecase))
-    .map(({ path, usecase, ask }) => ({ path, body: { model, ...ask }, isKnown: isListed(usecase) }))
+    .map(({ path, usecase, fields }) => ({ path, body: { model, ...fields }, isKnown: isListed(usecase) }))
 }
 
 export function judge({ path, isKnown }: Question, answer: Answer): Verdict {

@@ -28,7 +28,7 @@ export function createReplicaReports(deps: ReplicaReportsDeps) {
   const loop = createLoop({ what: 'cannot record reports about replicas; retrying', clock, log })
   const pending = createPending({ clock, onEvent: loop.wake })
   const unloadOrphan = createUnloadOrphan(deps)
-  const streak = createFailureStreak({ what: 'cannot record a report about a replica; its worker repeats it', clock, log })
+  const streak = createFailureStreak({ what: 'cannot record a report about a replica; the worker repeats the report', clock, log })
 
   const settle = async (signal: AbortSignal): Promise<void> => {
     const { events, beats } = pending.take()
@@ -143,8 +143,8 @@ async function compareBeats(
 }
 
 async function settleFinding(finding: Exclude<Finding, { is: 'orphan' }>, stamp: Stamp, deps: SettleDeps): Promise<void> {
-  if (finding.is === 'ready') await becameReady(finding.id, { stamp }, deps)
-  else await exited(finding.id, { exit: { reason: 'its worker does not list it any more' }, stamp }, deps)
+  if (finding.is === 'ready') await recordReady(finding.id, { stamp }, deps)
+  else await recordExit(finding.id, { exit: { reason: 'the worker no longer lists the replica' }, stamp }, deps)
 }
 
 async function settleEvent(node: NodeId, event: ReplicaEvent | ResultEvent, deps: SettleDeps): Promise<void> {
@@ -153,8 +153,8 @@ async function settleEvent(node: NodeId, event: ReplicaEvent | ResultEvent, deps
   const stamp = { incarnation: event.incarnation, seq: event.seq }
   switch (event.type) {
     case 'replica.ready':
-      if (await isOf(node, event.replica_id, deps))
-        await becameReady(event.replica_id, { stamp, backendDigest: event.backend_digest }, deps)
+      if (await ownsReplica(node, event.replica_id, deps))
+        await recordReady(event.replica_id, { stamp, backendDigest: event.backend_digest }, deps)
       return
     case 'replica.exited': {
       const { exit_code, signal, last_lines, expected } = event
@@ -164,33 +164,33 @@ async function settleEvent(node: NodeId, event: ReplicaEvent | ResultEvent, deps
         ...(last_lines === undefined ? {} : { last_lines }),
         ...(expected === undefined ? {} : { expected }),
       }
-      if (await isOf(node, event.replica_id, deps)) await exited(event.replica_id, { stamp, exit }, deps)
+      if (await ownsReplica(node, event.replica_id, deps)) await recordExit(event.replica_id, { stamp, exit }, deps)
       return
     }
     case 'op.result':
-      await ended(node, event, { stamp, backendDigest: event.digest ?? null }, deps)
+      await recordEnd(node, event, { stamp, backendDigest: event.digest ?? null }, deps)
   }
 }
 
 /** A node may report only its own replicas. */
-async function isOf(node: NodeId, id: ReplicaId, { replicas }: SettleDeps): Promise<boolean> {
+async function ownsReplica(node: NodeId, id: ReplicaId, { replicas }: SettleDeps): Promise<boolean> {
   return (await replicas.find(id))?.nodeId === node
 }
 
-async function becameReady(id: ReplicaId, detail: StepDetail, deps: SettleDeps): Promise<void> {
+async function recordReady(id: ReplicaId, detail: StepDetail, deps: SettleDeps): Promise<void> {
   const moved = await deps.advance({ read: () => deps.loads.findByReplica(id), eventOf: () => ({ type: 'ready' }), detail })
   if (moved !== null) return
   await deps.replicas.change({ id, do: 'ready', backendDigest: detail.backendDigest ?? null, stamp: detail.stamp ?? null })
 }
 
-async function exited(id: ReplicaId, { exit, stamp }: { exit: Exit; stamp: Stamp }, deps: SettleDeps): Promise<void> {
+async function recordExit(id: ReplicaId, { exit, stamp }: { exit: Exit; stamp: Stamp }, deps: SettleDeps): Promise<void> {
   const event = { type: 'exited', failure: failureOfExit(exit), wasCommanded: exit.expected === true } as const
   const moved = await deps.advance({ read: () => deps.loads.findByReplica(id), eventOf: () => event, detail: { exit, stamp } })
   if (moved !== null) return
   await deps.replicas.change({ id, do: 'exit', exit, stamp })
 }
 
-async function ended(
+async function recordEnd(
   node: NodeId,
   reply: OpStatusReply,
   detail: StepDetail,

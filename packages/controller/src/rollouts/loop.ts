@@ -59,6 +59,6 @@ function report(id: OperationId, { backend, nodes }: RolloutRecord, action: Roll
   else if (action.do === 'enter') log.info('rollout entered the next ring', { ...about, ring: action.ring })
   else if ('nodeId' in action && action.do !== 'message') {
     const node = nodes.find(({ nodeId }) => nodeId === action.nodeId)?.name ?? action.nodeId
-    log.info('rollout step on a node', { ...about, node, what: action.do })
+    log.info('rollout step applied to a node', { ...about, node, what: action.do })
   }
 }

@@ -13,24 +13,24 @@ const maxWaitMs = 15 * 60_000
 export function decideRollout(facts: RolloutFacts): RolloutAction[] {
   const isLate = facts.failure === null && isOverdue(facts)
   const own = (node: RolloutNode): Failure | null => failureAt(node, isLate)
-  if (facts.failure !== null) return goBack(facts, facts.failure, own)
-  const failed = facts.nodes.flatMap((node): Failed[] => {
+  if (facts.failure !== null) return rollBack(facts, facts.failure, own)
+  const failed = facts.nodes.flatMap((node): FailedNode[] => {
     const failure = node.ring === null ? null : own(node)
     return failure === null ? [] : [{ node, failure }]
   })
   const [first] = failed
-  if (first === undefined) return goOn(facts)
-  const failure = stopping(first)
-  return [{ do: 'stop', failure }, ...goBack({ ...facts, failure, waits: null }, failure, own)]
+  if (first === undefined) return advance(facts)
+  const failure = failureOfRing(first)
+  return [{ do: 'stop', failure }, ...rollBack({ ...facts, failure, waits: null }, failure, own)]
 }
 
-function goOn(facts: RolloutFacts): RolloutAction[] {
+function advance(facts: RolloutFacts): RolloutAction[] {
   const inRings = facts.nodes.filter((node) => node.ring !== null)
-  const done = [...unwatched(inRings), ...latecomers(inRings)]
+  const done = [...proveCancelled(inRings), ...settleReturned(inRings)]
   if (done.length > 0) return done
   const underWay = underWayOf(inRings)
-  const beside = messageUpdates(facts)
-  return [...beside, ...(underWay.length > 0 ? watch(underWay, facts) : goFurther(inRings, facts))]
+  const beside = updateMessages(facts)
+  return [...beside, ...(underWay.length > 0 ? watch(underWay, facts) : beginNext(inRings, facts))]
 }
 
 const underWayOf = (inRings: readonly RolloutNode[]): RolloutNode[] =>
@@ -39,7 +39,7 @@ const underWayOf = (inRings: readonly RolloutNode[]): RolloutNode[] =>
 const isWatched = (node: RolloutNode): node is At<'proving'> => isAt(node, 'proving') && !node.stage.cancelRequested
 
 /** A cancelled node is not waited for: it has the new version, and its replicas move on their own. */
-const unwatched = (inRings: readonly RolloutNode[]): RolloutAction[] =>
+const proveCancelled = (inRings: readonly RolloutNode[]): RolloutAction[] =>
   inRings.flatMap((node) =>
     isAt(node, 'proving') && node.stage.cancelRequested
       ? [{ do: 'prove', nodeId: node.nodeId, message: cancelledMessage(node.stage) }]
@@ -47,10 +47,10 @@ const unwatched = (inRings: readonly RolloutNode[]): RolloutAction[] =>
   )
 
 /** Nodes that were absent during the rollback, and are back while the others are upgraded again. */
-const latecomers = (inRings: readonly RolloutNode[]): RolloutAction[] =>
+const settleReturned = (inRings: readonly RolloutNode[]): RolloutAction[] =>
   inRings.flatMap((node) => (isAt(node, 'back') ? [{ do: 'returned', nodeId: node.nodeId, error: stillNew(node.stage) }] : []))
 
-function messageUpdates(facts: RolloutFacts): RolloutAction[] {
+function updateMessages(facts: RolloutFacts): RolloutAction[] {
   return facts.nodes.flatMap((node): RolloutAction[] => {
     if (!isWatched(node)) return []
     const message = messageOf(node.stage, facts)
@@ -63,8 +63,8 @@ function watch(underWay: readonly RolloutNode[], facts: RolloutFacts): RolloutAc
   const { wellMs, spec } = facts
   const proving = underWay.filter(isWatched)
   const isWell = proving.length === underWay.length && proving.every(({ stage }) => stage.left.length === 0)
-  if (!isWell) return [...waiting(facts), ...(wellMs === null ? [] : [{ do: 'watch', isWell } as const])]
-  if ((wellMs ?? 0) < spec.minHealthyMs) return [...waiting(facts), ...(wellMs === null ? [{ do: 'watch', isWell } as const] : [])]
+  if (!isWell) return [...recordWait(facts), ...(wellMs === null ? [] : [{ do: 'watch', isWell } as const])]
+  if ((wellMs ?? 0) < spec.minHealthyMs) return [...recordWait(facts), ...(wellMs === null ? [{ do: 'watch', isWell } as const] : [])]
   const proven = proving.map(({ nodeId, stage }): RolloutAction => ({ do: 'prove', nodeId, message: stage.notes.join('; ') }))
   return [...proven, ...(wellMs === null ? [] : [{ do: 'watch', isWell: false } as const])]
 }
@@ -78,7 +78,7 @@ function leftOf({ nodes, failure }: RolloutFacts): number | null {
   return left === 0 ? null : left
 }
 
-function waiting(facts: RolloutFacts): RolloutAction[] {
+function recordWait(facts: RolloutFacts): RolloutAction[] {
   const left = leftOf(facts)
   return left === (facts.waits?.left ?? null) ? [] : [{ do: 'wait', left }]
 }
@@ -87,7 +87,7 @@ function waiting(facts: RolloutFacts): RolloutAction[] {
 const isOverdue = (facts: RolloutFacts): boolean =>
   facts.waits !== null && facts.waits.ms >= maxWaitMs && facts.waits.left === leftOf(facts)
 
-function goFurther(inRings: readonly RolloutNode[], facts: RolloutFacts): RolloutAction[] {
+function beginNext(inRings: readonly RolloutNode[], facts: RolloutFacts): RolloutAction[] {
   const isProven = inRings.some((node) => isAt(node, 'upgraded'))
   const next = inRings.filter((node) => node.isReachable && isAt(node, 'waiting'))
   if (next.length === 0) return isProven || inRings.every(isOver) ? end(inRings, isProven) : []
@@ -114,19 +114,19 @@ function end(inRings: readonly RolloutNode[], isProven: boolean): RolloutAction[
  * Rolls back: no node begins, and upgraded nodes return to the previous version. Ends when no node has anything left to do; an
  * absent node returns to the previous version later and delays nothing.
  */
-function goBack(facts: RolloutFacts, failure: Failure, own: (node: RolloutNode) => Failure | null): RolloutAction[] {
+function rollBack(facts: RolloutFacts, failure: Failure, own: (node: RolloutNode) => Failure | null): RolloutAction[] {
   const isLate = isOverdue(facts)
-  const actions = facts.nodes.flatMap((node) => goBackOn(node, { failure, own: own(node), isLate }))
+  const actions = facts.nodes.flatMap((node) => rollBackNode(node, { failure, own: own(node), isLate }))
   const isEnded = facts.nodes.every(
     (node) => isOver(node) || (isAt(node, 'upgraded') && !node.canReturn) || (isAt(node, 'returning') && !node.isReachable),
   )
-  return isEnded ? [...actions, { do: 'end', end: 'failed' }] : [...actions, ...waiting(facts)]
+  return isEnded ? [...actions, { do: 'end', end: 'failed' }] : [...actions, ...recordWait(facts)]
 }
 
 /** `own`: the failure on this node; `isLate`: replicas of the new version are not waited for any longer. */
-type Why = Readonly<{ failure: Failure; own: Failure | null; isLate: boolean }>
+type RollbackCause = Readonly<{ failure: Failure; own: Failure | null; isLate: boolean }>
 
-function goBackOn(node: RolloutNode, { failure, own, isLate }: Why): RolloutAction[] {
+function rollBackNode(node: RolloutNode, { failure, own, isLate }: RollbackCause): RolloutAction[] {
   const { nodeId, stage } = node
   switch (stage.state) {
     case 'waiting':
@@ -169,7 +169,7 @@ export const isUnderWay = ({ nodes }: RolloutFacts): boolean =>
 
 type Proving = Extract<RolloutStage, { state: 'proving' }>
 type Back = Extract<RolloutStage, { state: 'back' }>
-type Failed = Readonly<{ node: RolloutNode; failure: Failure }>
+type FailedNode = Readonly<{ node: RolloutNode; failure: Failure }>
 
 function failureOfTrouble(trouble: Trouble): Failure {
   const { model } = trouble
@@ -200,7 +200,7 @@ const notMoved = ({ left, notes }: Proving, afterMs: number): Failure => ({
   ),
 })
 
-const stopping = ({ node, failure }: Failed): Failure => ({
+const failureOfRing = ({ node, failure }: FailedNode): Failure => ({
   code: failure.code,
   retry: 'never',
   message: `ring ${node.ring} failed on ${node.name}: ${failure.message}`.slice(0, 8192),

@@ -207,7 +207,7 @@ describe('a ring that fails', () => {
 
   it.each([
     ['that was told to', `{"exit_code":0,"expected":true}`],
-    ['without a known reason', `{"reason":"its worker does not list it any more"}`],
+    ['without a known reason', `{"reason":"the worker no longer lists the replica"}`],
   ])('not by an exit %s', async (_, exit) => {
     await addAll()
     const id = await world.upgrade(names)

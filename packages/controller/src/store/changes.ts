@@ -151,11 +151,11 @@ async function listenOnce(
   const ending = AbortSignal.any([signal, lost.signal])
   try {
     await unless(ending, client.connect())
-    await unless(ending, ask(client, `listen ${escapeIdentifier(channel)}`))
+    await unless(ending, query(client, `listen ${escapeIdentifier(channel)}`))
     onListening()
     while (!ending.aborted) {
       await clock.sleep(askEveryMs, ending)
-      await unless(ending, ask(client, 'select 1'))
+      await unless(ending, query(client, 'select 1'))
     }
     return ending.reason
   } catch (error) {
@@ -165,9 +165,9 @@ async function listenOnce(
   }
 }
 
-async function ask(client: Client, text: string): Promise<void> {
-  const question = { text, query_timeout: answerWithinMs } // Missing in the types of pg.
-  await client.query(question)
+async function query(client: Client, text: string): Promise<void> {
+  const request = { text, query_timeout: answerWithinMs } // Missing in the types of pg.
+  await client.query(request)
 }
 
 /** Stops waiting when the signal aborts: a server that does not answer must not delay shutdown. */

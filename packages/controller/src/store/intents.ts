@@ -275,7 +275,7 @@ export class IntentStore {
   }
 
   /** The `backend` column of the intent for a concrete backend: the name of the meta backend that it was installed as. */
-  async rowName(name: BackendName): Promise<BackendName> {
+  async listedName(name: BackendName): Promise<BackendName> {
     const { rows } = await sql<{ backend: string }>`select ${rowNameOf(sql`${name}::text`)} as backend`.execute(this.#db)
     return BackendName.parse(rows[0]?.backend ?? name)
   }

@@ -1,5 +1,5 @@
-// Decisions about the nodes of an operation: whether its intent joins the one of the node, which ring the node is in, and how the
-// end of the intent is shown. Pure.
+// Decides about the nodes of an operation: attaches to the open intent of a node or takes it over, assigns rings, and derives
+// the end of a node from its intent. Pure.
 import { z } from 'zod'
 import { type Intent, type IntentKind, isOpen, unreachable } from '@muster/protocol'
 import type { Plan } from './intent-rows.ts'
@@ -15,9 +15,9 @@ export type SubmissionDecision =
 /** `isProving`: the intent is applied, and its replicas are still moved and watched. */
 type ExistingIntent = Readonly<{ intent: Intent; plan: Plan; isProving: boolean }>
 
-export function decideSubmission(requested: RequestedIntent, row: ExistingIntent | null): SubmissionDecision {
-  if (row === null || !(isOpen(row.intent) || row.isProving) || row.intent.cancelRequested) return 'take_over'
-  return row.intent.kind === requested.kind && isSamePlan(requested, row.plan) ? 'attach' : 'take_over'
+export function decideSubmission(requested: RequestedIntent, existing: ExistingIntent | null): SubmissionDecision {
+  if (existing === null || !(isOpen(existing.intent) || existing.isProving) || existing.intent.cancelRequested) return 'take_over'
+  return existing.intent.kind === requested.kind && isSamePlan(requested, existing.plan) ? 'attach' : 'take_over'
 }
 
 function isSamePlan({ kind, plan }: RequestedIntent, other: Plan): boolean {

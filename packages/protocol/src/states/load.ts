@@ -57,7 +57,7 @@ export type LoadState = Load['state']
 export type LoadEvent =
   | Readonly<{ type: 'claimed'; holder: string; leaseUntil: number }>
   /** The node was chosen and lacks the backend: its install was submitted. */
-  | Readonly<{ type: 'install_asked'; nodeId: NodeId; installId: OperationId }>
+  | Readonly<{ type: 'install_submitted'; nodeId: NodeId; installId: OperationId }>
   /** The node was chosen and has everything needed; the command is sent under the lease. */
   | Readonly<{ type: 'placed'; nodeId: NodeId; opId: OperationId; replicaId: ReplicaId | null }>
   /** The outcome is not known yet; the load is due again at this time. */
@@ -78,7 +78,7 @@ export type LoadEvent =
    * No responders, for example because the worker stopped a moment ago. That is recorded for the node, and is not a failure of
    * the load.
    */
-  | Readonly<{ type: 'nobody_listens'; againInMs: number }>
+  | Readonly<{ type: 'no_responders'; againInMs: number }>
   /** The work is stalled and its state unknown: it may still run on the worker. */
   | Readonly<{ type: 'given_up'; failure: Failure }>
   /** `wasCommanded`: the process ended because of a command. */
@@ -86,7 +86,7 @@ export type LoadEvent =
   /** The replica became ready and failed its check. */
   | Readonly<{ type: 'check_failed'; failure: Failure }>
   /** There is no room for it beside others: a replica was ended first (`made` is the note about it), or is ending already. */
-  | Readonly<{ type: 'room_asked'; made: string | null; againInMs: number }>
+  | Readonly<{ type: 'room_requested'; made: string | null; againInMs: number }>
   /** It cannot run on its pinned node, and waiting does not help: the pin is removed. */
   | Readonly<{ type: 'unpinned' }>
   | Readonly<{ type: 'node_away' }>
@@ -111,7 +111,7 @@ export function stepLoad(load: Load, event: LoadEvent, facts: LoadFacts): Load |
   switch (event.type) {
     case 'claimed':
       return isLoadDue(load, now) ? { ...load, lease: { holder: event.holder, until: event.leaseUntil } } : null
-    case 'install_asked':
+    case 'install_submitted':
       return isUnplaced(load)
         ? { ...commonOf(load), state: 'installing', nodeId: event.nodeId, installId: event.installId, nextAt: now + lookMs }
         : null
@@ -135,7 +135,7 @@ export function stepLoad(load: Load, event: LoadEvent, facts: LoadFacts): Load |
     case 'failed':
       return load.state === 'ready' ? null : failed(load, event.failure, facts)
     case 'slot_taken':
-    case 'nobody_listens':
+    case 'no_responders':
       return load.state === 'starting' ? waiting(load, now + event.againInMs) : null
     case 'given_up':
       return load.state === 'starting' ? failed(load, event.failure, facts) : null
@@ -143,7 +143,7 @@ export function stepLoad(load: Load, event: LoadEvent, facts: LoadFacts): Load |
       return exited(load, event, facts)
     case 'check_failed':
       return load.state === 'ready' ? failed(load, event.failure, facts) : null
-    case 'room_asked':
+    case 'room_requested':
       return isUnplaced(load) ? withRoom(waiting(load, now + event.againInMs), event.made) : null
     case 'unpinned':
       return isUnplaced(load) && load.pin !== null ? { ...waiting(load, now), pin: null } : null

@@ -48,7 +48,7 @@ export function createOutbound(options: OutboundOptions): Outbound {
       if (next === null) return response
       response.body.destroy()
       if (left <= 0) throw new SourceForbidden(`${formatUrl(request.url)} leads to more than ${maxRedirects} redirects`)
-      options.log.debug('following a redirect', { from: formatUrl(to.url), to: formatUrl(next.url) })
+      options.log.debug('redirect followed', { from: formatUrl(to.url), to: formatUrl(next.url) })
       to = next
     }
   }

@@ -42,7 +42,7 @@ export function createControllerFailover({ key, urls, clock, log }: FailoverDeps
       if (from !== current()) return
       const known = urls()
       preferred = known[(known.indexOf(from) + 1) % known.length] ?? known[0]
-      if (preferred !== from) log.info('switching to another controller', { from, to: preferred })
+      if (preferred !== from) log.info('controller switched', { from, to: preferred })
     },
     sign: ({ method, target, body, after }) => {
       const now = new Date(Math.max(clock.now() + offsetMs, after === undefined ? 0 : after + 1))

@@ -46,7 +46,7 @@ async function findRoute({ controllers, random, clock, log, signal }: StartGatew
     for (const url of controllers) {
       signal.throwIfAborted()
       const found = await routeAddress(new URL(url)).catch((error: unknown) => {
-        log.warn('no route to the controller; retrying', { url, reason: errorMessage(error) })
+        log.warn('cannot find a route to the controller; retrying', { url, reason: errorMessage(error) })
         return null
       })
       if (found !== null) return found

@@ -310,7 +310,7 @@ describe('a member', () => {
     expect(await oneMore()).toMatchObject({ node_id: node.id })
     controller.intercept = null
     cluster.settings = { ...cluster.settings, heartbeat_interval_ms: 30 }
-    const isOver = ({ message }: { message: string }): boolean => message === 'controllers reachable again'
+    const isOver = ({ message }: { message: string }): boolean => message === 'controllers are reachable again'
     await waitFor(() => worker.log.lines.some(isOver), { what: 'an answer to be noticed' })
     expect(worker.nodeId()).toBe(node.id)
     expect(node.registrations).toBe(1)
@@ -402,7 +402,7 @@ describe('over a real NATS', () => {
     expect(await ask(bus, id)).toMatchObject({ backends: [] })
 
     await nats.kill('SIGKILL')
-    await waitFor(() => worker.log.lines.some(({ message }) => message.startsWith('lost the connection')), {
+    await waitFor(() => worker.log.lines.some(({ message }) => message.startsWith('bus connection lost')), {
       what: 'the loss to be noticed',
     })
     await nats.restart()

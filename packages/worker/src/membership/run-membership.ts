@@ -113,7 +113,7 @@ function createFailureLog(log: Log): (failure: MembershipEvent | null) => void {
     const reason = failure === null ? '' : reasonOf(failure)
     if (reason === last) return
     if (reason !== '') log.warn('cannot reach a controller; retrying', { reason })
-    else log.info('controllers reachable again')
+    else log.info('controllers are reachable again')
     last = reason
   }
 }
@@ -160,13 +160,13 @@ export function logMembership(log: Log, now: Membership, before: Membership | nu
       if (before !== null) log.warn('node removed from the cluster; joining again as a new one')
       return
     case 'registered':
-      log.info('registered', { node_id: now.nodeId })
+      log.info('worker registered', { node_id: now.nodeId })
       // Logged here already: the first session of a node that is not approved may take half a minute.
       return now.isApproved ? undefined : logPending(log, now.nodeId)
     case 'pending':
       return before?.state === 'registered' && !before.isApproved ? undefined : logPending(log, now.nodeId)
     case 'joined':
-      return log.info('joined the cluster', { node_id: now.nodeId, bus: withoutCredentials(now.session.bus.url) })
+      return log.info('worker joined the cluster', { node_id: now.nodeId, bus: withoutCredentials(now.session.bus.url) })
     case 'ended':
       // The caller of startWorker gets the message as the outcome.
       return

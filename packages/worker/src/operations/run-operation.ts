@@ -72,7 +72,7 @@ async function execute(work: Work, live: RunningWork, { installer, budget, log, 
     return { state: 'succeeded', ...(await perform(work.command, { installer, context })) }
   } catch (error) {
     if (signal.aborted) return work.cancelFailure === null ? null : { state: 'cancelled', failure: work.cancelFailure }
-    if (!(error instanceof FleetError)) log.error('operation failed by a bug', { ...workFields(work), error })
+    if (!(error instanceof FleetError)) log.error('operation failed unexpectedly', { ...workFields(work), error })
     const failure = failureOf(error)
     return { state: 'failed', failure: { ...failure, message: failure.message.slice(0, 8192) } }
   }

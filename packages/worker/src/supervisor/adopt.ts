@@ -30,7 +30,7 @@ export async function adoptReplicas(replicas: readonly Replica[], spared: readon
 }
 
 async function endOrphan(replicaId: ReplicaId, deps: ReplicaDeps): Promise<void> {
-  deps.log.warn('stopping a process without a replica record', { replica_id: replicaId })
+  deps.log.warn('process without a replica record found; stopping it', { replica_id: replicaId })
   await stopProcess({ replicaId, leader: null }, { graceMs: 0 }, deps)
 }
 

@@ -136,7 +136,7 @@ async function failLoad(replica: Replica, error: unknown, deps: ReplicaDeps): Pr
   if (run === null && replica.process !== null)
     await stopProcess({ replicaId: replica.id, leader: replica.process.identity }, { graceMs: 0 }, deps)
   if (replica.isShuttingDown) return await leaveToNextStart(replica, deps)
-  if (!(error instanceof FleetError)) deps.log.error('load failed by a bug', { replica_id: replica.id, error })
+  if (!(error instanceof FleetError)) deps.log.error('load failed unexpectedly', { replica_id: replica.id, error })
   await endReplica(replica, replica.cancelFailure ?? failureOf(error), deps)
 }
 
