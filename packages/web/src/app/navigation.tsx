@@ -22,7 +22,7 @@ export function Navigation() {
         name="Nodes"
         count={nodes?.length}
         mark={unhealthy > 0 ? `▲${unhealthy}` : ''}
-        hint={`${unhealthy} need attention`}
+        hint={`${unhealthy} ${unhealthy === 1 ? 'needs' : 'need'} attention`}
       />
       <NavLink
         to="/backends"

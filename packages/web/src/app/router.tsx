@@ -68,7 +68,7 @@ function NotFoundPage() {
 
 function ErrorPage({ error }: ErrorComponentProps) {
   return (
-    <Page title="This page crashed" sentence="The cluster is not affected. If it happens again, report it as a bug.">
+    <Page title="This page crashed" sentence="The cluster is not affected. If this happens again, report a bug.">
       <Failed title="Error message" error={error instanceof Error ? error : new Error(String(error))} onRetry={() => location.reload()} />
     </Page>
   )

@@ -44,7 +44,7 @@ export function OverviewPage() {
 
 const NoNodes = () => (
   <Empty title="No nodes yet. Models need at least one node.">
-    <p>Run the command that “Add node” shows on a machine, then approve it here.</p>
+    <p>Run the command that “Add node” shows on a machine, then approve the node here.</p>
     <Link to="/nodes" search={{ add: true }} className={buttonClass('primary')}>
       Add node
     </Link>

@@ -51,7 +51,7 @@ function InUse({ message, replicas, isForced, onForce }: InUseProps) {
           </li>
         ))}
       </ul>
-      <Check label="Delete anyway" hint="Drains these replicas first." isChecked={isForced} onChange={onForce} />
+      <Check label="Delete anyway" hint="Drains these replicas first" isChecked={isForced} onChange={onForce} />
     </section>
   )
 }

@@ -56,7 +56,7 @@ export function InstallFromUriSheet() {
         label="Name"
         value={name}
         onChange={(event) => setName(event.target.value)}
-        hint="Models refer to the backend by this name."
+        hint="Models refer to the backend by this name"
         error={nameError}
         spellCheck={false}
         autoComplete="off"

@@ -16,8 +16,8 @@ import { driftWords, isAway, isNewer, type Upgrades, upgradeWords } from './back
 import { TargetsField, useCloseSheet, ChangeSheet } from './change-sheet.tsx'
 
 const strategies = [
-  { value: 'rolling', label: 'Rolling', hint: 'Starts the new build next to the old one; models keep serving.' },
-  { value: 'recreate', label: 'Recreate', hint: 'Stops models and replaces the build; the next request loads them again.' },
+  { value: 'rolling', label: 'Rolling', hint: 'Starts the new build next to the old one; models keep serving' },
+  { value: 'recreate', label: 'Recreate', hint: 'Stops models and replaces the build; the next request loads them again' },
 ] as const
 
 const defaults = Rollout.parse({})

@@ -53,7 +53,7 @@ function Commands(token: { token: string; url: string; expires_at: string }) {
       <details>
         <summary>Muster not installed on that machine?</summary>
         <div className="flex flex-col gap-2 pt-2">
-          <p>Requires Node 20 or newer and npm. Clone the same Muster repository there and run this in the clone:</p>
+          <p>Requires Node.js 20 or newer and npm. Clone the same Muster repository there and run this in the clone:</p>
           <CopyBlock label="command for a clone" text={joinCommand({ ...token, isClone: true })} />
         </div>
       </details>
@@ -68,7 +68,7 @@ function Validity({ until }: { readonly until: string }) {
     <p className="text-soft">
       {remainingMs > 0
         ? `The token is shown once and valid for ${formatDuration(remainingMs)}. The node then waits for your approval.`
-        : 'The token has expired. Close this dialog and open it again for a new one.'}
+        : 'The token has expired. Close this dialog and open it again to get a new token.'}
     </p>
   )
 }

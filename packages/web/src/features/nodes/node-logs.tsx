@@ -43,7 +43,7 @@ export function NodeLogs({ node, model, q }: NodeLogsProps) {
         />
         <SearchField label="Filter lines" text={q} onType={(typed) => choose({ q: typed }, true)} />
         <Button aria-pressed={isPaused} onClick={() => setPaused(!isPaused)}>
-          {isPaused ? 'Continue' : 'Pause'}
+          {isPaused ? 'Resume' : 'Pause'}
         </Button>
         <Button aria-pressed={isWrapped} onClick={() => setWrapped(!isWrapped)}>
           Wrap

@@ -12,7 +12,7 @@ import type { Answer, Turn } from './conversation.pure.ts'
 export function AnswerView({ turn }: { readonly turn: Turn }) {
   const { answer } = turn
   switch (answer.state) {
-    case 'asking':
+    case 'sending':
     case 'loading':
       // The server listed this name, or will reject it.
       return <ModelLoading name={turn.model as ModelName} answer={answer} />
@@ -96,14 +96,14 @@ function NextStep({ model, code }: { readonly model: string; readonly code: stri
   )
 }
 
-type PendingAnswer = Extract<Answer, { readonly state: 'asking' | 'loading' }>
+type PendingAnswer = Extract<Answer, { readonly state: 'sending' | 'loading' }>
 
 function ModelLoading({ name, answer }: { readonly name: ModelName; readonly answer: PendingAnswer }) {
   const model = useQuery(modelsQuery).data?.find((each) => each.name === name)
   const operations = useQuery(operationsQuery('active')).data ?? []
   const isLoading = answer.loading !== null || model?.state !== 'ready'
   const status = useQuery({ ...modelLoadStatusQuery(name), enabled: isLoading }).data
-  const waitedMs = useNow() - answer.askedAt
+  const waitedMs = useNow() - answer.submittedAt
   if (!isLoading) return <p className="min-h-5 text-soft">Waiting for the first token…</p>
   const view = loadingView({ model, reports: [status, answer.loading], operations })
   return (

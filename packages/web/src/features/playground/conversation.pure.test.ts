@@ -11,7 +11,7 @@ import {
 } from './conversation.pure.ts'
 
 const loading = { model: 'm', state: 'staging' as const, node: 'gpu-1', progress: 41, current_bytes: 41, total_bytes: 100 }
-const asked: ConversationEvent = { type: 'asked', model: 'm', question: 'why?', at: 0 }
+const asked: ConversationEvent = { type: 'submitted', model: 'm', question: 'why?', at: 0 }
 const sent: ConversationEvent = { type: 'sent', turn: 1, at: 10 }
 const isLoading: ConversationEvent = { type: 'loading', turn: 1, loading, message: 'm is loading' }
 const started: ConversationEvent = { type: 'started', turn: 1, nodeId: 'n1', routeMs: 3 }
@@ -33,9 +33,9 @@ const answerAfter = (...events: readonly ConversationEvent[]): Answer | undefine
 
 describe('an answer', () => {
   it.each<[string, readonly ConversationEvent[], Partial<Answer>]>([
-    ['is requested', [], { state: 'asking', askedAt: 0, loading: null }],
+    ['is requested', [], { state: 'sending', submittedAt: 0, loading: null }],
     ['waits for a loading model', [sent, isLoading], { state: 'loading', loading, message: 'm is loading' }],
-    ['is requested again and keeps the last report', [isLoading, sent], { state: 'asking', askedAt: 0, sentAt: 10, loading }],
+    ['is requested again and keeps the last report', [isLoading, sent], { state: 'sending', submittedAt: 0, sentAt: 10, loading }],
     ['keeps the last report when there is no new one', [isLoading, { ...isLoading, loading: null }], { state: 'loading', loading }],
     ['starts', [sent, started], { state: 'answering', text: '', timing: timing(null) }],
     ['grows', [sent, started, received('a'), received(' b')], { state: 'answering', text: 'a b', timing: timing(50) }],
@@ -65,12 +65,12 @@ describe('an answer', () => {
     ['ignores events after it was stopped', [sent, started, stopped, received('late'), ended(true)], { state: 'stopped', text: '' }],
     ['ignores events after it was interrupted', [sent, started, interrupted, ended(true)], { state: 'interrupted' }],
     ['ignores events after it is complete', [sent, started, ended(true), interrupted, refused, stopped], { state: 'complete' }],
-    ['does not end before it started', [sent, ended(true), received('x')], { state: 'asking' }],
+    ['does not end before it started', [sent, ended(true), received('x')], { state: 'sending' }],
     ['ignores events of another turn', [sent, started, { ...stopped, turn: 7 }], { state: 'answering' }],
   ])('%s', (_, events, want) => expect(answerAfter(...events)).toMatchObject(want))
 })
 
-const timing = (firstAt: number | null) => ({ askedAt: 0, sentAt: 10, firstAt, routeMs: 3, nodeId: 'n1' })
+const timing = (firstAt: number | null) => ({ submittedAt: 0, sentAt: 10, firstAt, routeMs: 3, nodeId: 'n1' })
 
 describe('a conversation', () => {
   it('takes one message at a time', () => {

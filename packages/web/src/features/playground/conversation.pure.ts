@@ -8,7 +8,7 @@ export type Usage = z.infer<typeof Usage>
 
 /** Times in milliseconds. `sentAt` is that of the request that was answered, not of those that found the model loading. */
 const Timing = z.object({
-  askedAt: z.number(),
+  submittedAt: z.number(),
   sentAt: z.number(),
   firstAt: z.number().nullable(),
   /** The controller's time until a replica was available, which includes loading the model. */
@@ -19,9 +19,9 @@ export type Timing = z.infer<typeof Timing>
 
 const fields = { text: z.string(), timing: Timing, usage: Usage.nullable() }
 const Answer = z.discriminatedUnion('state', [
-  z.object({ state: z.literal('asking'), askedAt: z.number(), sentAt: z.number(), loading: Loading.nullable() }),
+  z.object({ state: z.literal('sending'), submittedAt: z.number(), sentAt: z.number(), loading: Loading.nullable() }),
   /** The model is loading; the request is repeated automatically. */
-  z.object({ state: z.literal('loading'), askedAt: z.number(), loading: Loading.nullable(), message: z.string() }),
+  z.object({ state: z.literal('loading'), submittedAt: z.number(), loading: Loading.nullable(), message: z.string() }),
   z.object({ state: z.literal('answering'), ...fields, finish: z.string().nullable() }),
   z.object({ state: z.literal('complete'), ...fields, finish: z.string().nullable(), endedAt: z.number() }),
   z.object({ state: z.literal('stopped'), ...fields, endedAt: z.number() }),
@@ -43,7 +43,7 @@ export interface Message {
 
 /** `turn` is the turn that the event belongs to; events of earlier turns are ignored. */
 export type ConversationEvent =
-  | { readonly type: 'asked'; readonly model: string; readonly question: string; readonly at: number }
+  | { readonly type: 'submitted'; readonly model: string; readonly question: string; readonly at: number }
   | { readonly type: 'sent'; readonly turn: number; readonly at: number }
   | { readonly type: 'loading'; readonly turn: number; readonly loading: Loading | null; readonly message: string }
   | { readonly type: 'started'; readonly turn: number; readonly nodeId: string | null; readonly routeMs: number | null }
@@ -69,9 +69,9 @@ const incomplete = 'the stream ended before the response was complete'
 
 export function step(state: Conversation, event: ConversationEvent): Conversation {
   switch (event.type) {
-    case 'asked': {
+    case 'submitted': {
       const id = (state.turns.at(-1)?.id ?? 0) + 1
-      const answer: Answer = { state: 'asking', askedAt: event.at, sentAt: event.at, loading: null }
+      const answer: Answer = { state: 'sending', submittedAt: event.at, sentAt: event.at, loading: null }
       const turn = { id, model: event.model, question: event.question, answer }
       return isBusy(state) ? state : { turns: [...state.turns, turn].slice(-maxTurns) }
     }
@@ -89,22 +89,28 @@ type AnswerEvent = Extract<ConversationEvent, { readonly turn: number }>
 function answerAfter(answer: Answer, event: AnswerEvent): Answer {
   if (!isOpen(answer)) return answer
   if (answer.state === 'answering') return streamAfter(answer, event)
-  const { askedAt } = answer
+  const { submittedAt } = answer
   switch (event.type) {
     case 'sent':
-      return { state: 'asking', askedAt, sentAt: event.at, loading: answer.loading }
+      return { state: 'sending', submittedAt, sentAt: event.at, loading: answer.loading }
     case 'loading':
-      return { state: 'loading', askedAt, loading: event.loading ?? answer.loading, message: event.message }
+      return { state: 'loading', submittedAt, loading: event.loading ?? answer.loading, message: event.message }
     case 'started': {
-      const timing = { askedAt, sentAt: answer.state === 'asking' ? answer.sentAt : askedAt, firstAt: null }
+      const timing = { submittedAt, sentAt: answer.state === 'sending' ? answer.sentAt : submittedAt, firstAt: null }
       return { state: 'answering', ...empty, timing: { ...timing, routeMs: event.routeMs, nodeId: event.nodeId } }
     }
     case 'refused':
       return { state: 'refused', code: event.code, message: event.message }
     case 'stopped':
-      return { state: 'stopped', ...empty, timing: { ...noTiming, askedAt, sentAt: askedAt }, endedAt: event.at }
+      return { state: 'stopped', ...empty, timing: { ...noTiming, submittedAt, sentAt: submittedAt }, endedAt: event.at }
     case 'interrupted':
-      return { state: 'interrupted', ...empty, timing: { ...noTiming, askedAt, sentAt: askedAt }, reason: event.reason, endedAt: event.at }
+      return {
+        state: 'interrupted',
+        ...empty,
+        timing: { ...noTiming, submittedAt, sentAt: submittedAt },
+        reason: event.reason,
+        endedAt: event.at,
+      }
     default:
       return answer
   }
@@ -137,10 +143,10 @@ function streamAfter(answer: Extract<Answer, { state: 'answering' }>, event: Ans
   }
 }
 
-type OpenAnswer = Extract<Answer, { state: 'asking' | 'loading' | 'answering' }>
+type OpenAnswer = Extract<Answer, { state: 'sending' | 'loading' | 'answering' }>
 
 const isOpen = (answer: Answer): answer is OpenAnswer =>
-  answer.state === 'asking' || answer.state === 'loading' || answer.state === 'answering'
+  answer.state === 'sending' || answer.state === 'loading' || answer.state === 'answering'
 
 /** A conversation takes one message at a time. */
 export function isBusy({ turns }: Conversation): boolean {

@@ -3,7 +3,7 @@
 import { createContext, useContext, useSyncExternalStore } from 'react'
 import { z } from 'zod'
 import { saveToSession } from '../../components/storage.ts'
-import { askModel, now } from './ask-model.ts'
+import { requestAnswer, now } from './request-answer.ts'
 import { Conversation, type ConversationEvent, isBusy, messagesFor, noConversation, revive, step } from './conversation.pure.ts'
 import { noParameters, ParameterForm, readParameters } from './parameters.pure.ts'
 
@@ -34,18 +34,18 @@ export class PlaygroundStore {
   readonly setDraft = (draft: string): void => this.#change({ draft })
   readonly setForm = (form: ParameterForm): void => this.#change({ form })
 
-  readonly ask = (model: string): void => {
+  readonly send = (model: string): void => {
     const { conversation, form, draft: question } = this.#state
     if (isBusy(conversation) || question.trim() === '') return
     const request = new AbortController()
     this.#request = request
-    this.#dispatch([{ type: 'asked', model, question, at: now() }])
+    this.#dispatch([{ type: 'submitted', model, question, at: now() }])
     this.#change({ draft: '' })
     const { parameters } = readParameters(form)
     const messages = messagesFor(conversation.turns, { system: form.system, question })
     const turn = this.#state.conversation.turns.at(-1)?.id ?? 0
     const deps = { signal: request.signal, dispatch: this.#dispatch, pause: (ms: number) => this.#pause(ms, request.signal) }
-    void askModel({ turn, model, messages, parameters }, deps).finally(() => storeState(this.#state))
+    void requestAnswer({ turn, model, messages, parameters }, deps).finally(() => storeState(this.#state))
   }
 
   /** Closes the connection, which also stops the backend. */
@@ -70,7 +70,7 @@ export class PlaygroundStore {
 
   readonly regenerateLast = (model: string): void => {
     this.editLast()
-    this.ask(model)
+    this.send(model)
   }
 
   /** Ends the pause of a waiting request, because the model changed its state. */

@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { endingOf, figuresOf, formatMs } from './playground-words.pure.ts'
 
-const timing = { askedAt: 0, sentAt: 0, firstAt: 180, routeMs: 2, nodeId: null }
+const timing = { submittedAt: 0, sentAt: 0, firstAt: 180, routeMs: 2, nodeId: null }
 const whole = {
   state: 'complete' as const,
   text: 'a',

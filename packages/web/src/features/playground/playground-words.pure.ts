@@ -13,16 +13,16 @@ type EndedAnswer = Extract<Answer, { readonly endedAt: number }>
 /** `12 prompt + 8 completion tokens`, `41 tokens/s`, `first token 180 ms`, `1.2 s total`, `on gpu-1`; unknown values are omitted. */
 export function figuresOf(answer: EndedAnswer, nodeName: string | null): string[] {
   const { usage, timing, endedAt } = answer
-  const { askedAt, sentAt, firstAt, routeMs } = timing
+  const { submittedAt, sentAt, firstAt, routeMs } = timing
   const figures: string[] = []
   if (usage !== null) figures.push(`${formatCount(usage.promptTokens)} prompt + ${plural(usage.completionTokens, 'completion token')}`)
   const spanMs = firstAt === null ? 0 : endedAt - firstAt
   if (usage !== null && usage.completionTokens > 1 && spanMs >= minSpanMs)
     figures.push(`${formatCount(((usage.completionTokens - 1) / spanMs) * 1_000)} tokens/s`)
   if (firstAt !== null) figures.push(`first token ${formatMs(firstAt - sentAt - noticeable(routeMs))}`)
-  const waitedMs = sentAt - askedAt + noticeable(routeMs)
+  const waitedMs = sentAt - submittedAt + noticeable(routeMs)
   if (firstAt !== null && waitedMs >= noticeableMs) figures.push(`waited ${formatMs(waitedMs)} for the model`)
-  figures.push(`${formatMs(endedAt - askedAt)} total`)
+  figures.push(`${formatMs(endedAt - submittedAt)} total`)
   if (nodeName !== null) figures.push(`on ${nodeName}`)
   return figures
 }

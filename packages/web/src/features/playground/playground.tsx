@@ -56,7 +56,7 @@ export function Playground({ models, selected, named, tab }: PlaygroundProps) {
           isBusy={isBusy}
           obstacle={obstacle}
           onChange={store.setDraft}
-          onSend={() => store.ask(name)}
+          onSend={() => store.send(name)}
           onStop={store.stop}
         />
       </div>

@@ -189,7 +189,7 @@ function RemoveGallerySheet({ gallery, onClose }: { readonly gallery: GalleryVie
       onConfirm={() => remove.mutate()}
       onClose={onClose}
     >
-      <p>Its backends and models can no longer be installed by name or checked for updates. Installed ones are kept.</p>
+      <p>Backends and models of this gallery can no longer be installed by name or checked for updates. Installed ones are kept.</p>
       <p className="font-mono text-soft [overflow-wrap:anywhere]">{gallery.url}</p>
     </ConfirmSheet>
   )

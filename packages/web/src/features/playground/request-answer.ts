@@ -7,13 +7,13 @@ import type { ConversationEvent, Message } from './conversation.pure.ts'
 import type { Parameters } from './parameters.pure.ts'
 import { readChunk, routeMsOf } from './answer-chunk.pure.ts'
 
-export interface Question {
+export interface ChatRequest {
   readonly turn: number
   readonly model: string
   readonly messages: readonly Message[]
   readonly parameters: Parameters
 }
-export interface AskDeps {
+export interface AnswerDeps {
   readonly signal: AbortSignal
   readonly dispatch: (events: readonly ConversationEvent[]) => void
   /** Ends after this time, when the model changes its state, or when the signal aborts. */
@@ -25,14 +25,14 @@ export const now = (): number => Math.round(performance.timeOrigin + performance
 const minPauseMs = 500
 const unreachablePauseMs = 2_000
 
-export async function askModel(question: Question, deps: AskDeps): Promise<void> {
+export async function requestAnswer(request: ChatRequest, deps: AnswerDeps): Promise<void> {
   const { signal, dispatch, pause } = deps
-  const { turn } = question
+  const { turn } = request
   let isLoading = false
   while (!signal.aborted) {
     dispatch([{ type: 'sent', turn, at: now() }])
     try {
-      const response = await open(inferenceRoutes.chat, { body: bodyOf(question), signal })
+      const response = await open(inferenceRoutes.chat, { body: bodyOf(request), signal })
       if (response.ok) return await readAnswer(response, turn, deps)
       const refusal = await readRefusal(response)
       if (refusal.failure.code !== 'model_loading') return refuse(turn, refusal.failure, dispatch)
@@ -50,7 +50,7 @@ export async function askModel(question: Question, deps: AskDeps): Promise<void>
   }
 }
 
-const bodyOf = ({ model, messages, parameters }: Question) => ({
+const bodyOf = ({ model, messages, parameters }: ChatRequest) => ({
   model,
   messages,
   ...parameters,
@@ -58,7 +58,7 @@ const bodyOf = ({ model, messages, parameters }: Question) => ({
   stream_options: { include_usage: true },
 })
 
-const refuse = (turn: number, { code, message }: ApiFailure, dispatch: AskDeps['dispatch']): void =>
+const refuse = (turn: number, { code, message }: ApiFailure, dispatch: AnswerDeps['dispatch']): void =>
   dispatch([{ type: 'refused', turn, code, message }])
 
 interface Refusal {
@@ -78,7 +78,7 @@ async function readRefusal(response: Response): Promise<Refusal> {
   return { failure, loading: parsed?.data?.loading ?? null, retryMs }
 }
 
-async function readAnswer(response: Response, turn: number, { signal, dispatch }: AskDeps): Promise<void> {
+async function readAnswer(response: Response, turn: number, { signal, dispatch }: AnswerDeps): Promise<void> {
   const { headers } = response
   dispatch([{ type: 'started', turn, nodeId: headers.get('x-muster-node'), routeMs: routeMsOf(headers.get('server-timing')) }])
   try {
@@ -92,7 +92,7 @@ async function readAnswer(response: Response, turn: number, { signal, dispatch }
   }
 }
 
-async function readStream(response: Response, turn: number, dispatch: AskDeps['dispatch']): Promise<void> {
+async function readStream(response: Response, turn: number, dispatch: AnswerDeps['dispatch']): Promise<void> {
   const parser = createSseParser('')
   // Read without a pipe: data queued in one is lost when the connection breaks.
   const reader = response.body?.getReader()
