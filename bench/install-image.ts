@@ -42,20 +42,20 @@ export async function makeVersions(): Promise<readonly [BenchImage, BenchImage]>
   return [assemble([...shared, await last('1')]), assemble([...shared, await last('2')])]
 }
 
-type Planned = Readonly<{ path: string; mode?: number } & ({ size: number } | { text: string })>
+type PlannedFile = Readonly<{ path: string; mode?: number } & ({ size: number } | { text: string })>
 type Random = (below: number) => number
 
-const large = (directory: string, sizes: readonly number[]): Planned[] =>
+const large = (directory: string, sizes: readonly number[]): PlannedFile[] =>
   sizes.map((megabytes, index) => ({ path: `${directory}/lib${index}.so`, size: megabytes * mega, mode: 0o755 }))
 
 /** 200 B to 16 kB, most of them small, forty to a directory. */
-const small = (directory: string, count: number, random: Random): Planned[] =>
+const small = (directory: string, count: number, random: Random): PlannedFile[] =>
   Array.from({ length: count }, (_, index) => ({
     path: `${directory}/part${Math.floor(index / 40)}/file${index}.py`,
     size: 200 + (random(2) === 0 ? random(2_000) : random(16_000)),
   }))
 
-const program = (version: string): Planned[] => [
+const program = (version: string): PlannedFile[] => [
   { path: 'run.sh', text: `#!/bin/sh\n# ${version}\nexec sleep 1000\n`, mode: 0o755 },
   { path: 'lib/engine.so', size: 8 * mega, mode: 0o755 },
 ]
@@ -64,7 +64,7 @@ function createPacker() {
   const compress = promisify(gzip)
   const content = createContent()
   const random = createRandom(7)
-  return async (plan: (random: Random) => readonly Planned[]): Promise<PackedLayer> => {
+  return async (plan: (random: Random) => readonly PlannedFile[]): Promise<PackedLayer> => {
     const entries = plan(random).map((file): TarEntry => ({
       path: file.path,
       data: 'text' in file ? file.text : content(file.size),

@@ -10,7 +10,7 @@ import { createTestDatabase, administer, startTestPostgres } from '@muster/testk
 import { silentLog } from '@muster/host'
 import { BackendName, NodeId, OperationId, stepIntent, type IntentEvent } from '@muster/protocol'
 import { connectDatabase } from '../packages/controller/src/store/connect.ts'
-import { IntentStore, type Claimed } from '../packages/controller/src/store/intents.ts'
+import { IntentStore, type ClaimedIntent } from '../packages/controller/src/store/intents.ts'
 import { migrate } from '../packages/controller/src/store/migrate.ts'
 import { nothingToFetch } from '../packages/controller/src/store/intent-rows.ts'
 import type { Database } from '../packages/controller/src/store/tables.ts'
@@ -88,7 +88,7 @@ async function muster(life: 'intent' | 'whole life'): Promise<Contender> {
   const intents = new IntentStore(connection.db)
   const submissions = new SubmissionStore(connection.db)
   let filled = 0
-  const move = async (record: Claimed, event: IntentEvent, now: number): Promise<Claimed> => {
+  const move = async (record: ClaimedIntent, event: IntentEvent, now: number): Promise<ClaimedIntent> => {
     const to = stepIntent(record.intent, event, { now, retry: policy, chance: 0 })
     if (to === null) throw new Error(`the event ${event.type} does not apply here`)
     const moved = await intents.apply([{ from: record, to, event: event.type }])

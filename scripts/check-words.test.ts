@@ -16,6 +16,7 @@ describe('a source', () => {
     ['British spelling', '// Authorises the caller.', 'American spelling'],
     ['another British spelling', '// The colour of the bar.', 'American spelling'],
     ['a type that is no noun', 'export interface Asked {', 'types are nouns'],
+    ['a type named by a participle', 'type Judged = Member', 'types are nouns'],
     ['a type alias that is no noun', 'type Started = string', 'types are nouns'],
     ['a banned identifier', 'const rows = wishes.map(read)', 'banned identifier'],
     ['a banned name', 'await openDoor(port)', 'banned identifier'],

@@ -32,7 +32,7 @@ const bannedWords: readonly WordRule[] = [
 /** Only for texts that a program prints. */
 const bannedInMessages: readonly WordRule[] = [...bannedWords, ["cannot, not can't", /\bcan['’]t\b/i]]
 const bannedTypes =
-  /\b(?:type|interface|class)\s+(?:Asked|Told|Known|Waiting|Said|Heard|Seen|Taken|Given|Wished|Begun|Wanted|Shown|Gone|Held|Left|Started|Found|Happened)\b(?!\s*[,}])/
+  /\b(?:type|interface|class)\s+(?:Asked|Told|Known|Waiting|Said|Heard|Seen|Taken|Given|Wished|Begun|Wanted|Shown|Gone|Held|Left|Started|Found|Happened|Observed|Looked|Touched|Remembered|Concerned|Judged|Planned|Following|Listening|Registering|Why)\b(?!\s*[,}])/
 const bannedIdentifiers =
   /\b(?:\w*[a-z])?(?:Wish|wish)(?:[A-Z]\w*|es\w*|ed\w*)?\b|\b(?:tellTo|NodeDoor|openDoor|createShowing|becomeSure|cancel_asked|cancelAsked)\b/
 const quotedText = String.raw`(['"\`])((?:\\.|(?!\1).)*)\1`

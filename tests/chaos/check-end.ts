@@ -1,10 +1,10 @@
 // Rules about the end of a run, when everything has been quiet for a while. Pure.
-import type { AcceptedSubmission, FinalIntent, Observed, Violation } from './observed.ts'
+import type { AcceptedSubmission, FinalIntent, Observation, Violation } from './observation.ts'
 
 const ends = ['applied', 'failed', 'dead', 'cancelled']
 
 /** I1, I17: every controller shows each accepted operation, and all its nodes are settled. */
-export function missingSubmissions({ accepted, controllers, finalNodes }: Observed): Violation[] {
+export function missingSubmissions({ accepted, controllers, finalNodes }: Observation): Violation[] {
   const byOperation = Map.groupBy(finalNodes, (each) => each.operation)
   return accepted.flatMap((submission) => {
     const rows = byOperation.get(submission.operation) ?? []
@@ -28,7 +28,7 @@ export function missingSubmissions({ accepted, controllers, finalNodes }: Observ
 }
 
 /** I4: a repeated request makes no second operation: clients know of every operation. */
-export function unaskedOperations({ accepted, operations }: Observed): Violation[] {
+export function unaskedOperations({ accepted, operations }: Observation): Violation[] {
   const known = new Set(accepted.map((submission) => submission.operation))
   return operations
     .filter((operation) => !known.has(operation))
@@ -36,7 +36,7 @@ export function unaskedOperations({ accepted, operations }: Observed): Violation
 }
 
 /** I9, I8: every intent has settled, and a bad end has a cause: each attempt met a worker that was down. */
-export function unsettledIntents(observed: Observed): Violation[] {
+export function unsettledIntents(observed: Observation): Violation[] {
   return observed.intents.flatMap((intent) => {
     const { node, backend, generation, state, failure } = intent
     const about = { node, backend, generation }
@@ -51,14 +51,14 @@ export function unsettledIntents(observed: Observed): Violation[] {
 /** How long after its start a worker may be deaf: longer than one that is only just joining needs. */
 const deafAfterStartMs = 10_000
 
-function isJustified({ node, generation, state }: FinalIntent, { failedTries, downs }: Observed): boolean {
+function isJustified({ node, generation, state }: FinalIntent, { failedTries, downs }: Observation): boolean {
   const tries = failedTries.filter((each) => each.generation === generation)
   const isExcused = (at: number): boolean => downs.some(({ name, from, to }) => name === node && at >= from && at <= to + deafAfterStartMs)
   return state === 'dead' && tries.length > 0 && tries.every(({ at }) => isExcused(at))
 }
 
 /** I2: the intent belongs to the last submission for this node and backend. */
-export function lostLastSubmissions({ accepted, intents, owners, finalNodes }: Observed): Violation[] {
+export function lostLastSubmissions({ accepted, intents, owners, finalNodes }: Observation): Violation[] {
   const submissions = new Map(accepted.map((submission) => [submission.operation, submission]))
   const ownersOf = Map.groupBy(owners, (each) => each.generation)
   const concerned = Map.groupBy(
@@ -96,7 +96,7 @@ function misread({ kind, digest }: FinalIntent, own: readonly AcceptedSubmission
 }
 
 /** I2: the disk holds what the last intent asks for. */
-export function differingDisks({ intents, disk }: Observed): Violation[] {
+export function differingDisks({ intents, disk }: Observation): Violation[] {
   return intents.flatMap((intent) => {
     const { node, backend, generation, kind } = intent
     if (intent.state !== 'applied') return []

@@ -1,6 +1,6 @@
 // Rules about every moment of a run. Pure.
 import { holds } from './check-end.ts'
-import type { Observed, OnDisk, Command, ShownRun, Violation } from './observed.ts'
+import type { Observation, OnDisk, Command, ShownRun, Violation } from './observation.ts'
 
 /** A stored state is the same on every controller within this. */
 const spreadMs = 1_000
@@ -8,7 +8,7 @@ const spreadMs = 1_000
 const contradictionMs = 2_000
 
 /** I10: a settled status never changes, on any controller. */
-export function changedSettled({ shown, finalNodes }: Observed): Violation[] {
+export function changedSettled({ shown, finalNodes }: Observation): Violation[] {
   const rows = Map.groupBy(shown, ({ operation, node }) => `${operation} ${node}`)
   const finals = Map.groupBy(finalNodes, ({ operation, node }) => `${operation} ${node}`)
   return [...rows].flatMap(([key, looks]) => {
@@ -40,7 +40,7 @@ type Followed = Readonly<{
 }>
 
 /** Finds the intent that an operation's node follows, and the worker's commands for it; null when there is none. */
-function createFollow(observed: Observed): (operation: string, node: string) => Followed | null {
+function createFollow(observed: Observation): (operation: string, node: string) => Followed | null {
   const finals = new Map(observed.finalNodes.map((each) => [`${each.operation} ${each.node}`, each]))
   const submissions = new Map(observed.accepted.map((submission) => [submission.operation, submission]))
   const commands = Map.groupBy(observed.commands, ({ node, backend }) => `${node} ${backend}`)
@@ -60,7 +60,7 @@ function createFollow(observed: Observed): (operation: string, node: string) => 
 }
 
 /** No controller shows `success` of content that the disk did not hold. */
-export function falseSuccesses(observed: Observed): Violation[] {
+export function falseSuccesses(observed: Observation): Violation[] {
   const follow = createFollow(observed)
   const disks = Map.groupBy(observed.disk, ({ node, backend }) => `${node} ${backend}`)
   const commands = Map.groupBy(observed.commands, ({ node, backend }) => `${node} ${backend}`)
@@ -95,7 +95,7 @@ function mayHaveLain(records: readonly OnDisk[], { from, seenAt }: ShownRun, isI
 const violation = (what: string, about: Violation['about']): Violation => ({ rule: 'false success', what, about })
 
 /** I5: no generation was carried out twice. */
-export function activatedTwice(observed: Observed): Violation[] {
+export function activatedTwice(observed: Observation): Violation[] {
   const ended = Map.groupBy(
     observed.commands.filter(({ end }) => end?.state === 'succeeded'),
     ({ node, backend, generation }) => `${node} ${backend} ${generation}`,
@@ -110,7 +110,7 @@ export function activatedTwice(observed: Observed): Violation[] {
 }
 
 /** The same content again, and nothing between that had taken it away. */
-function rewrittenRecords({ disk, commands }: Observed): Violation[] {
+function rewrittenRecords({ disk, commands }: Observation): Violation[] {
   const rows = Map.groupBy(disk, ({ node, backend }) => `${node} ${backend}`)
   return [...rows.values()].flatMap((records) =>
     records
@@ -135,7 +135,7 @@ function takesAway(command: Command, before: OnDisk, after: OnDisk): boolean {
 }
 
 /** The shown status follows the worker's journal while all parts are connected. */
-export function contradictedStatuses(observed: Observed): Violation[] {
+export function contradictedStatuses(observed: Observation): Violation[] {
   const follow = createFollow(observed)
   const clear = Map.groupBy(observed.clear, ({ controller, node }) => `${controller} ${node}`)
   return observed.shown.flatMap((each): Violation[] => {

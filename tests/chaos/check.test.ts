@@ -1,7 +1,7 @@
 // Proof that the checker finds faults: a run without any, and the same run with one planted.
 import { describe, expect, it } from 'vitest'
 import { check } from './check.ts'
-import type { AcceptedSubmission, FinalIntent, FinalNode, Observed, OnDisk, Command, ShownRun } from './observed.ts'
+import type { AcceptedSubmission, FinalIntent, FinalNode, Observation, OnDisk, Command, ShownRun } from './observation.ts'
 import { createRandom } from './random.ts'
 
 const [one, two] = ['sha256:1', 'sha256:2']
@@ -33,7 +33,7 @@ const absent: OnDisk = { ...about, digest: null, mark: '', from: 0, to: 4900 }
 const present: OnDisk = { ...about, digest: one, mark: 'i1', from: 4950, to: 20_000 }
 
 /** Version 1 was submitted at 1000, begun at 1200 and done at 5000; both controllers showed that. */
-const well: Observed = {
+const well: Observation = {
   controllers: 2,
   accepted: [submission],
   shown: [
@@ -56,14 +56,14 @@ const well: Observed = {
   downs: [],
 }
 
-const rulesBroken = (observed: Observed): string[] => [...new Set(check(observed).map(({ rule }) => rule))]
+const rulesBroken = (observed: Observation): string[] => [...new Set(check(observed).map(({ rule }) => rule))]
 
 describe('the checker', () => {
   it('finds nothing in a run in which all is well', () => expect(check(well)).toEqual([]))
 
   const later = { ...submission, operation: 'op-2', sentAt: 6000, answeredAt: 6100 }
   const laterRow = { ...finalNode, operation: 'op-2', generation: 1 }
-  it.each<[planted: string, rule: string, observed: Observed]>([
+  it.each<[planted: string, rule: string, observed: Observation]>([
     ['an accepted operation is gone from one controller', 'accepted operation missing', { ...well, finalNodes: [finalNode] }],
     ['an accepted operation has lost a node', 'accepted operation missing', { ...well, accepted: [{ ...submission, nodes: ['n', 'm'] }] }],
     [
@@ -167,7 +167,7 @@ describe('the checker', () => {
     ],
   ])('sees that %s', (_, rule, observed) => expect(rulesBroken(observed)).toContain(rule))
 
-  it.each<[excused: string, observed: Observed]>([
+  it.each<[excused: string, observed: Observation]>([
     [
       'an intent is dead, and its worker was down at every attempt',
       {

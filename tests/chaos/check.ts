@@ -1,7 +1,7 @@
 // Every rule that a run is held against.
 import { differingDisks, lostLastSubmissions, missingSubmissions, unaskedOperations, unsettledIntents } from './check-end.ts'
 import { activatedTwice, changedSettled, contradictedStatuses, falseSuccesses } from './check-run.ts'
-import type { Observed, Violation } from './observed.ts'
+import type { Observation, Violation } from './observation.ts'
 
 const rules = [
   missingSubmissions,
@@ -15,4 +15,4 @@ const rules = [
   contradictedStatuses,
 ]
 
-export const check = (observed: Observed): Violation[] => rules.flatMap((rule) => rule(observed))
+export const check = (observed: Observation): Violation[] => rules.flatMap((rule) => rule(observed))

@@ -2,7 +2,7 @@
 // without an answer is repeated with its Idempotency-Key, through another controller, until there is one.
 import { setTimeout as delay } from 'node:timers/promises'
 import { request, type Answer, type RequestOptions } from './request.ts'
-import type { AcceptedSubmission } from './observed.ts'
+import type { AcceptedSubmission } from './observation.ts'
 import type { Random } from './random.ts'
 import type { ChaosWorld, Image } from './world.ts'
 

@@ -1,11 +1,11 @@
 // Reads the final state: the database, and every operation on every controller.
 import { administer, waitFor } from '@muster/testkit'
 import { request } from './request.ts'
-import type { FailedTry, FinalIntent, FinalNode, Observed, Owner } from './observed.ts'
+import type { FailedTry, FinalIntent, FinalNode, Observation, Owner } from './observation.ts'
 import { statusOf, type SeenOperation } from './watch-controllers.ts'
 import type { ChaosWorld } from './world.ts'
 
-export type Concluded = Pick<Observed, 'intents' | 'owners' | 'failedTries' | 'finalNodes' | 'operations'> & {
+export type Concluded = Pick<Observation, 'intents' | 'owners' | 'failedTries' | 'finalNodes' | 'operations'> & {
   /** `intent_events`, to explain a violation. */
   readonly history: readonly HistoryRow[]
 }

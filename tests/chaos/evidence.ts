@@ -1,5 +1,5 @@
 // The report of a violation: everything that was observed of the operation, or of the backend on the node.
-import type { Violation } from './observed.ts'
+import type { Violation } from './observation.ts'
 import type { ChaosReport } from './run.ts'
 
 const linesShown = 60

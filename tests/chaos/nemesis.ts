@@ -1,6 +1,6 @@
 // Kills what is up and starts what is down, so many times in so long, as the seed has it.
 import { setTimeout as delay } from 'node:timers/promises'
-import type { Down } from './observed.ts'
+import type { Down } from './observation.ts'
 import type { Random } from './random.ts'
 import type { Member } from './world.ts'
 

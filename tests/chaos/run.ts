@@ -4,7 +4,7 @@ import { waitFor } from '@muster/testkit'
 import { check } from './check.ts'
 import { conclude, isQuiet, type Concluded } from './conclude.ts'
 import { rage } from './nemesis.ts'
-import type { Observed, Violation } from './observed.ts'
+import type { Observation, Violation } from './observation.ts'
 import { createRandom } from './random.ts'
 import { watchControllers } from './watch-controllers.ts'
 import { watchDisks } from './watch-disks.ts'
@@ -28,7 +28,7 @@ export interface ChaosReport {
   readonly accepted: number
   readonly refused: Readonly<Record<string, number>>
   readonly settledAfterMs: number | null
-  readonly observed: Observed
+  readonly observed: Observation
   readonly history: Concluded['history']
   /** The output of each process. */
   readonly outputs: Readonly<Record<string, string>>
@@ -63,7 +63,7 @@ export async function runChaos(options: ChaosOptions): Promise<ChaosReport> {
     const settledAfterMs = await untilQuiet(world, { say, now })
     await disks.lookOnce()
     const { history, ...concluded } = await conclude(world, { asked: known(), now })
-    const observed: Observed = {
+    const observed: Observation = {
       ...{ controllers: size.controllers, accepted: ledger.accepted, downs: killed.downs, ...concluded },
       ...{ shown: controllers.shown(), clear: controllers.clear(), commands: disks.commands(), disk: disks.disk() },
     }

@@ -2,7 +2,7 @@
 // that finished long ago.
 import { setTimeout as delay } from 'node:timers/promises'
 import { request } from './request.ts'
-import type { Clear, ShownRun, ShownStatus } from './observed.ts'
+import type { Clear, ShownRun, ShownStatus } from './observation.ts'
 import type { Random } from './random.ts'
 import type { DiskWatch } from './watch-disks.ts'
 import type { ChaosWorld } from './world.ts'
@@ -118,9 +118,9 @@ function note(
   one.shown.push(begun)
 }
 
-type Looked = Readonly<{ sentAt: number; seenAt: number; windows: Map<string, Mutable<Clear>>; one: One }>
+type WatchRound = Readonly<{ sentAt: number; seenAt: number; windows: Map<string, Mutable<Clear>>; one: One }>
 
-function noteClear(healthy: ReadonlySet<string>, { sentAt, seenAt, windows, one }: Looked): void {
+function noteClear(healthy: ReadonlySet<string>, { sentAt, seenAt, windows, one }: WatchRound): void {
   const isWhole = one.world.members.every((member) => (member.kind !== 'nats' && member.kind !== 'postgres') || member.isUp())
   for (const { name: node } of one.world.workers) {
     const window = windows.get(node)

@@ -5,7 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { readJournal } from '../../packages/worker/src/operations/journal.ts'
 import { Activation } from '../../packages/worker/src/storage/records.ts'
 import { request } from './request.ts'
-import type { OnDisk, Command } from './observed.ts'
+import type { OnDisk, Command } from './observation.ts'
 import type { Worker } from './world.ts'
 
 export interface DiskWatch {

@@ -9,7 +9,7 @@ import type { Packet } from './wire.ts'
 /** The default of nats-server (`max_payload`). Larger things travel over HTTP. */
 export const maxPayloadBytes = 1_048_576
 
-export type Decoded<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly reason: string }
+export type DecodeResult<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly reason: string }
 
 /** Removes fields that are not in the schema. */
 export function encode(schema: z.ZodType, value: unknown, subject: string): string {
@@ -23,7 +23,7 @@ export function encode(schema: z.ZodType, value: unknown, subject: string): stri
   return text
 }
 
-export function decode<S extends z.ZodType>(schema: S, text: string | null): Decoded<z.output<S>> {
+export function decode<S extends z.ZodType>(schema: S, text: string | null): DecodeResult<z.output<S>> {
   const json = parseJson(text)
   if (!json.ok) return json
   const parsed = schema.safeParse(json.value)
@@ -90,7 +90,7 @@ function toJson(value: unknown, subject: string): string {
 }
 
 /** An empty body and `null` mean an empty object: LocalAI sends commands without arguments this way. */
-function parseJson(text: string | null): Decoded<unknown> {
+function parseJson(text: string | null): DecodeResult<unknown> {
   if (text === null) return { ok: false, reason: 'not UTF-8' }
   if (text === '') return { ok: true, value: {} }
   try {

@@ -17,13 +17,13 @@ export async function fetchNode(api: ApiClient, wanted: string | undefined): Pro
   return findByName('node', body.nodes, wanted ?? '')
 }
 
-interface Named {
+interface NamedItem {
   readonly id: string
   readonly name: string
 }
 
 /** Finds by id or by unique name. An id wins, so that a machine cannot take another's id as its name. */
-export function findByName<T extends Named>(kind: string, items: readonly T[], wanted: string): T {
+export function findByName<T extends NamedItem>(kind: string, items: readonly T[], wanted: string): T {
   const byId = items.find((item) => item.id === wanted)
   if (byId !== undefined) return byId
   const byName = items.filter((item) => item.name === wanted)

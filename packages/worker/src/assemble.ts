@@ -132,9 +132,9 @@ async function openModels(context: WorkerContext, { threads, builtin, cluster, l
   return await openModelFiles({ dataDir, threads, settings, cluster, builtin, onChanged, clock, log, step: context.step })
 }
 
-type Serving = Readonly<{ work: WorkRegistry; backends: InstalledBackends; models: ModelFiles; metrics: WorkerMetrics }>
+type SupervisorDeps = Readonly<{ work: WorkRegistry; backends: InstalledBackends; models: ModelFiles; metrics: WorkerMetrics }>
 
-function openSupervisor(context: WorkerContext, { work, backends, models, metrics }: Serving): Promise<Replicas> {
+function openSupervisor(context: WorkerContext, { work, backends, models, metrics }: SupervisorDeps): Promise<Replicas> {
   const { dataDir, env = defaultEnv, clock, log } = context
   return openReplicas({
     ...{ dataDir, work, backends, models, env, clock, log },

@@ -21,7 +21,7 @@ export interface PackRequest {
   readonly clock: Clock
 }
 
-export interface Packed {
+export interface PackResult {
   readonly image: string
   readonly digest: Digest
   readonly diff_id: Digest
@@ -37,7 +37,7 @@ interface Run {
   readonly signal: AbortSignal
 }
 
-export async function packImage(request: PackRequest, run: Run): Promise<Packed> {
+export async function packImage(request: PackRequest, run: Run): Promise<PackResult> {
   const { packDirectory, parseReference, formatReference, writeLayoutTar } = await import('@muster/source')
   const reference = parseReference(request.tag)
   const isTar = request.out?.endsWith('.tar') ?? false

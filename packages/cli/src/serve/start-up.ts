@@ -21,7 +21,11 @@ export interface UpStart extends Omit<ControllerStart, 'localHub' | 'ownWorkers'
   readonly print: (text: string) => void
 }
 
-type Running = RunningController & { readonly localUrl: string; readonly localHub: LocalHub | undefined; readonly ownKeys: Set<string> }
+type RunningStack = RunningController & {
+  readonly localUrl: string
+  readonly localHub: LocalHub | undefined
+  readonly ownKeys: Set<string>
+}
 
 const joinWithinMs = 30_000
 
@@ -47,7 +51,7 @@ export async function startUp(start: UpStart): Promise<Service> {
 
 async function startWorkersOn(
   stack: AsyncDisposableStack,
-  running: Running,
+  running: RunningStack,
   { settings, env, log, clock, signal }: UpStart,
 ): Promise<void> {
   const workers: LocalWorker[] = []
@@ -69,7 +73,7 @@ async function startWorkersOn(
 }
 
 async function describeReady(
-  { controller, dataDir, made, localUrl: here, localHub }: Running,
+  { controller, dataDir, made, localUrl: here, localHub }: RunningStack,
   { settings, given, env, version }: UpStart,
 ): Promise<string> {
   return readyMessage({

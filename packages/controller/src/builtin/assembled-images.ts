@@ -30,7 +30,7 @@ export const assembledDirectory = (backend: AssemblyInput, cache: string, platfo
 /** Null when there is no image, or its inputs have changed. */
 export async function findAssembled(backend: AssemblyInput, cache: string): Promise<AssembledImage | null> {
   const text = await readFile(recordOf(backend, cache), 'utf8').catch(() => '{}')
-  const { data: made } = AssemblyRecord.safeParse(parsed(text))
+  const { data: made } = AssemblyRecord.safeParse(parseText(text))
   if (made === undefined || made.key !== backend.key) return null
   const layout = await openLayout(imagesOf(backend, cache))
   const paths = [
@@ -97,7 +97,7 @@ function unlessAbsent(error: unknown): void {
   if (errorCode(error) !== 'ENOENT') throw error
 }
 
-function parsed(text: string): unknown {
+function parseText(text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {

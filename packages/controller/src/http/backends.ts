@@ -57,17 +57,19 @@ export function backendEndpoints(deps: BackendDeps): Endpoint[] {
 }
 
 type Caller = Readonly<{ headers: Headers; principal: Principal; signal: AbortSignal }>
-type Accepted = { operation_id: OperationId } | OperationView
+type AcceptedOperation = { operation_id: OperationId } | OperationView
 type OneRequest = Readonly<{ key: unknown; prepare: (by: By) => Promise<Submission> }>
 
 const requesterOf = ({ principal, signal }: Caller): By => ({ requestedBy: principalName(principal), signal })
 
-async function preview(call: Caller, { prepare }: OneRequest, { submissions }: BackendDeps): Promise<Answer<Accepted>> {
-  return new Answer<Accepted>(200, await submissions.preview(await prepare(requesterOf(call))))
+async function preview(call: Caller, { prepare }: OneRequest, { submissions }: BackendDeps): Promise<Answer<AcceptedOperation>> {
+  return new Answer<AcceptedOperation>(200, await submissions.preview(await prepare(requesterOf(call))))
 }
 
-async function submitOne(call: Caller, { key, prepare }: OneRequest, deps: BackendDeps): Promise<Answer<Accepted>> {
-  const render = ([submission]: readonly Submission[]): Accepted => ({ operation_id: submission?.id ?? unreachable(null as never) })
+async function submitOne(call: Caller, { key, prepare }: OneRequest, deps: BackendDeps): Promise<Answer<AcceptedOperation>> {
+  const render = ([submission]: readonly Submission[]): AcceptedOperation => ({
+    operation_id: submission?.id ?? unreachable(null as never),
+  })
   return await submit(call, { key, prepare: async (by) => [await prepare(by)], render }, deps)
 }
 

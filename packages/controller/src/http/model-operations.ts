@@ -15,7 +15,7 @@ export interface ModelOperationDeps {
 }
 
 type Caller = Readonly<{ headers: Headers; principal: Principal }>
-type Accepted = { operation_id: OperationId }
+type AcceptedOperation = { operation_id: OperationId }
 
 export function modelOperationEndpoints(deps: ModelOperationDeps): Endpoint[] {
   const { load, unload, remove } = deps.submissions
@@ -32,7 +32,11 @@ interface OperationRequest {
   readonly to: ModelSubmissions[keyof ModelSubmissions]
 }
 
-async function submit(call: Caller, { name, request, to }: OperationRequest, { keys }: ModelOperationDeps): Promise<Answer<Accepted>> {
+async function submit(
+  call: Caller,
+  { name, request, to }: OperationRequest,
+  { keys }: ModelOperationDeps,
+): Promise<Answer<AcceptedOperation>> {
   const key = idempotencyKeyOf(call, request)
   const stored = await findStoredAnswer(keys, key)
   if (stored !== null) return stored

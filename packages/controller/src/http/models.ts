@@ -161,7 +161,7 @@ const maxSizeBytes = 2 ** 50
 function uploadEndpoints({ models, receive, wake }: ModelUploadDeps): Endpoint[] {
   return [
     endpoint(routes.upload, async ({ params: { name, filename }, headers, request, signal }) => {
-      if ((await models.find(name)) === null) throw closing(modelNotFound(name))
+      if ((await models.find(name)) === null) throw withConnectionClose(modelNotFound(name))
       const sizeBytes = declaredSize(headers)
       const body = request.body ?? []
       try {
@@ -169,8 +169,9 @@ function uploadEndpoints({ models, receive, wake }: ModelUploadDeps): Endpoint[]
         await wake(name)
         return { filename, digest, size, nodes: kept.map(({ id }) => id) }
       } catch (error) {
-        if (error instanceof InvalidConfig) throw closing(new HttpError(400, 'invalid', error.message, { details: { ...error.problem } }))
-        throw closing(toHttpError(error))
+        if (error instanceof InvalidConfig)
+          throw withConnectionClose(new HttpError(400, 'invalid', error.message, { details: { ...error.problem } }))
+        throw withConnectionClose(toHttpError(error))
       }
     }),
   ]
@@ -185,12 +186,12 @@ function declaredSize(headers: Headers): number | null {
   if (header === null) return null
   const size = Number(header)
   if (!Number.isSafeInteger(size) || size > maxSizeBytes)
-    throw closing(new HttpError(413, 'too_large', `${header} bytes are too many for one file`))
+    throw withConnectionClose(new HttpError(413, 'too_large', `${header} bytes are too many for one file`))
   return size
 }
 
 /** Closes the connection, because the rest of the body is not read. A full disk has a status of its own. */
-function closing(error: HttpError): HttpError {
+function withConnectionClose(error: HttpError): HttpError {
   const status = error.code === 'disk_full' ? 507 : error.status
   return new HttpError(status, error.code, error.message, {
     ...(error.details === undefined ? {} : { details: error.details }),

@@ -3,7 +3,7 @@
 import type { Clock, Log } from '@muster/host'
 import type { BackendList, IntentEvent, NodeId, OpStatusReply } from '@muster/protocol'
 import type { IntentRecord } from '../store/intent-rows.ts'
-import type { Claimed, IntentStore, Read } from '../store/intents.ts'
+import type { ClaimedIntent, IntentStore, Read } from '../store/intents.ts'
 import { claimLeaseMs, createEngine, createLanes, type Engine } from '../work/engine.ts'
 import type { WorkKey } from '../work/exchange.ts'
 import type { Advance } from './advance.ts'
@@ -36,7 +36,7 @@ const cancelEveryMs = 1_000
 /** Workers reply within milliseconds whether they accept a command; an unanswered command is queried after 2 s. */
 const unansweredMs = 500
 
-type DueIntent = Readonly<{ row: Claimed; now: number }>
+type DueIntent = Readonly<{ row: ClaimedIntent; now: number }>
 
 export function createIntentWork(deps: IntentWorkDeps): Engine {
   const { intents, advance, send, query, holder, timeouts, quietMs, clock, log } = deps

@@ -9,7 +9,7 @@ import {
   type OpStatusReply,
   type IntentKind,
 } from '@muster/protocol'
-import type { BytesSeen, Plan } from '../store/intent-rows.ts'
+import type { ReportedBytes, Plan } from '../store/intent-rows.ts'
 import { endOf, hasMoved, outcomeOf, stallFailure, type StallLimits } from '../work/exchange.pure.ts'
 
 /** Delay until the next query or send when the fate of a command is unknown. */
@@ -39,7 +39,7 @@ export function eventOfEnd(reply: OpStatusReply): IntentEvent | null {
 }
 
 /** `polledAt`: the previous query of this try; null when there was none. */
-export type QueriedIntent = Readonly<{ intent: Intent; bytes: BytesSeen; polledAt: number | null }>
+export type QueriedIntent = Readonly<{ intent: Intent; bytes: ReportedBytes; polledAt: number | null }>
 
 /** Event that follows from a status query; null: none. */
 export function eventOfStatus({ intent, bytes, polledAt }: QueriedIntent, reply: OpStatusReply, limits: StallLimits): IntentEvent | null {

@@ -8,7 +8,7 @@ import type { z } from 'zod'
 import type { Advance } from './advance.ts'
 import { isSatisfied } from './intents.pure.ts'
 import type { IntentRecord } from '../store/intent-rows.ts'
-import type { Claimed, IntentStore } from '../store/intents.ts'
+import type { ClaimedIntent, IntentStore } from '../store/intents.ts'
 import type { RequestLimits } from '../work/exchange.ts'
 
 /** False: every worker is taken for one with the `async` feature, and nothing below is used. */
@@ -84,7 +84,7 @@ export async function sendForcedInstall(
 export type LegacyQueryDeps = Readonly<{ bus: Bus; advance: Advance; limits: RequestLimits }>
 
 /** The inventory of the worker is all that can be read about its work. */
-export async function queryLegacyWorker(row: Claimed, now: number, { bus, advance, limits }: LegacyQueryDeps): Promise<void> {
+export async function queryLegacyWorker(row: ClaimedIntent, now: number, { bus, advance, limits }: LegacyQueryDeps): Promise<void> {
   const { intent } = row
   const list = await bus.request(backendList, { node: intent.nodeId }, {}, limits)
   if (list.error === undefined && isSatisfied(row, list)) {

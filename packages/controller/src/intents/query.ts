@@ -2,7 +2,7 @@
 // shows that its work is alive, or shows a stall: then the work is cancelled on the worker and tried again.
 import type { Bus } from '@muster/bus'
 import type { Log } from '@muster/host'
-import type { Claimed, IntentStore } from '../store/intents.ts'
+import type { ClaimedIntent, IntentStore } from '../store/intents.ts'
 import type { PulseStore } from '../store/pulses.ts'
 import { tickOf } from '../work/exchange.pure.ts'
 import { queryStatus, requestCancel, type RequestLimits } from '../work/exchange.ts'
@@ -22,7 +22,7 @@ export interface QueryDeps {
   readonly log: Log
 }
 
-export type Query = (row: Claimed, now: number, signal: AbortSignal) => Promise<void>
+export type Query = (row: ClaimedIntent, now: number, signal: AbortSignal) => Promise<void>
 
 export function createQuery(deps: QueryDeps): Query {
   return async (row, now, signal) => {
@@ -44,7 +44,7 @@ export function createQuery(deps: QueryDeps): Query {
 
 type Means = QueryDeps & { readonly limits: RequestLimits }
 
-async function query(row: Claimed, now: number, { bus, intents, advance, quietMs, stallMs, log, limits }: Means): Promise<void> {
+async function query(row: ClaimedIntent, now: number, { bus, intents, advance, quietMs, stallMs, log, limits }: Means): Promise<void> {
   const { intent, bytes } = row
   const reply = await queryStatus(bus, intent, limits)
   const event = eventOfStatus(row, reply, { now, quietMs, stallMs })
@@ -62,7 +62,7 @@ async function query(row: Claimed, now: number, { bus, intents, advance, quietMs
   if (end !== null) await advance({ record: row, event: end, now })
 }
 
-async function cancel(row: Claimed, now: number, { bus, advance, limits }: Means): Promise<void> {
+async function cancel(row: ClaimedIntent, now: number, { bus, advance, limits }: Means): Promise<void> {
   const event = eventOfCancel(row.intent, await requestCancel(bus, row.intent, limits))
   if (event !== null) await advance({ record: row, event, now })
 }

@@ -12,7 +12,7 @@ import {
   type IntentEvent,
 } from '@muster/protocol'
 import type { IntentRecord } from '../store/intent-rows.ts'
-import type { Claimed } from '../store/intents.ts'
+import type { ClaimedIntent } from '../store/intents.ts'
 import type { PulseStore } from '../store/pulses.ts'
 import { requestErrorOf, type RequestLimits } from '../work/exchange.ts'
 import { isAsyncWorker, needsForcedInstall, openRequest, sendForcedInstall } from './legacy.ts'
@@ -34,7 +34,7 @@ export interface SendDeps {
   readonly log: Log
 }
 
-export type Send = (claimed: Claimed, now: number, signal: AbortSignal) => Promise<void>
+export type Send = (claimed: ClaimedIntent, now: number, signal: AbortSignal) => Promise<void>
 
 export function createSend(deps: SendDeps): Send {
   return async (claimed, now, signal) => {
@@ -54,7 +54,7 @@ export function createSend(deps: SendDeps): Send {
 }
 
 async function exchange(
-  claimed: Claimed,
+  claimed: ClaimedIntent,
   { isAsync, signal }: { isAsync: boolean; signal: AbortSignal },
   deps: SendDeps,
 ): Promise<IntentEvent> {

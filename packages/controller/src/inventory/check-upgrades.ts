@@ -120,10 +120,13 @@ async function check(deps: UpgradeCheckerDeps, signal: AbortSignal): Promise<voi
   else log.debug('check for newer backends finished', { found: result.found.length, problems: result.problems.length })
 }
 
-type Upgrading = Readonly<{ nodes: readonly NodeRecord[]; result: FoundAvailable; tried: CheckReport['tried'] }>
+type UpgradeRound = Readonly<{ nodes: readonly NodeRecord[]; result: FoundAvailable; tried: CheckReport['tried'] }>
 
 /** Submits upgrades, once for each node and digest. Returns the attempted ones, without backends that are no longer installed. */
-async function upgradeAll({ submitUpgrade, log }: UpgradeCheckerDeps, { nodes, result, tried }: Upgrading): Promise<CheckReport['tried']> {
+async function upgradeAll(
+  { submitUpgrade, log }: UpgradeCheckerDeps,
+  { nodes, result, tried }: UpgradeRound,
+): Promise<CheckReport['tried']> {
   if (submitUpgrade === null) return tried
   const after: CheckReport['tried'] = {}
   for (const [backend, installed] of installedOf(nodes, result.found)) {

@@ -17,7 +17,7 @@ export type FoundAvailable = Readonly<{
 }>
 
 type Question = Readonly<{ backend: BackendName; concrete: string; kind: string; version: string; platform: Platform; source: Source }>
-type Unresolved = Readonly<{ backend: BackendName; kind: string; problem: string }>
+type UnresolvedSource = Readonly<{ backend: BackendName; kind: string; problem: string }>
 
 const resolveAtOnce = 8
 
@@ -51,16 +51,16 @@ export async function findAvailable(
 }
 
 /** One sentence per backend and reason, for all kinds of nodes together. */
-function problemsOf(unclear: readonly Unresolved[]): UpgradeProblem[] {
+function problemsOf(unclear: readonly UnresolvedSource[]): UpgradeProblem[] {
   const keys = unclear.map(({ backend, problem }) => JSON.stringify([backend, problem]))
   return unclear
     .filter((_, index) => keys.indexOf(keys[index] ?? '') === index)
     .map(({ backend, problem }) => ({ backend, message: problem }))
 }
 
-function questionsOf(offered: Offers, nodes: readonly NodeRecord[]): { questions: Question[]; unclear: Unresolved[] } {
+function questionsOf(offered: Offers, nodes: readonly NodeRecord[]): { questions: Question[]; unclear: UnresolvedSource[] } {
   const questions = new Map<string, Question>()
-  const unclear: Unresolved[] = []
+  const unclear: UnresolvedSource[] = []
   for (const [backend, installed] of installedOf(nodes, [])) {
     for (const { node } of installed) {
       const kind = kindOfNode(node)

@@ -5,7 +5,7 @@ import { statusOf } from '../nodes/view.ts'
 import type { AvailableBackend } from '../store/galleries.ts'
 import type { NodeRecord } from '../store/nodes.ts'
 
-type Installed = Readonly<{
+type InstalledEntry = Readonly<{
   node: NodeRecord
   entry: InstalledBackend
   offer: AvailableBackend | null
@@ -20,9 +20,9 @@ const machineOf = ({ os, arch }: Pick<NodeRecord, 'os' | 'arch'>): string => for
 const byName = (a: NodeRecord, b: NodeRecord): number => (a.name === b.name ? (a.id < b.id ? -1 : 1) : a.name < b.name ? -1 : 1)
 
 /** By backend, the nodes sorted by name. Absent nodes count with their last inventory. */
-export function installedOf(nodes: readonly NodeRecord[], available: readonly AvailableBackend[]): Map<BackendName, Installed[]> {
+export function installedOf(nodes: readonly NodeRecord[], available: readonly AvailableBackend[]): Map<BackendName, InstalledEntry[]> {
   const offers = Map.groupBy(available, ({ backend, platform }) => JSON.stringify([backend, platform]))
-  const found = new Map<BackendName, Installed[]>()
+  const found = new Map<BackendName, InstalledEntry[]>()
   for (const node of nodes.filter(hasBackends).toSorted(byName)) {
     const kind = kindOfNode(node)
     const seen = new Set<string>()
@@ -62,10 +62,11 @@ function isSameBuild(a: Build, b: Build): boolean {
   return a.version === '' || b.version === '' || a.version === b.version
 }
 
-export const isUpgradable = ({ entry, offer }: Pick<Installed, 'entry' | 'offer'>): boolean => offer !== null && !isSameBuild(entry, offer)
+export const isUpgradable = ({ entry, offer }: Pick<InstalledEntry, 'entry' | 'offer'>): boolean =>
+  offer !== null && !isSameBuild(entry, offer)
 
 /** `installed`: the nodes of one backend, sorted by name. */
-export function upgradeOf(installed: readonly [Installed, ...Installed[]]): BackendUpgrade {
+export function upgradeOf(installed: readonly [InstalledEntry, ...InstalledEntry[]]): BackendUpgrade {
   const upgradable = installed.find(isUpgradable)
   const { entry, offer } = upgradable ?? installed[0]
   const drift = [...Map.groupBy(installed, ({ group }) => group).values()].flatMap(driftIn)
@@ -81,20 +82,20 @@ export function upgradeOf(installed: readonly [Installed, ...Installed[]]): Back
   }
 }
 
-const shownBuild = ({ node, entry }: Installed) => ({
+const shownBuild = ({ node, entry }: InstalledEntry) => ({
   node_id: node.id,
   node_name: node.name,
   version: entry.version,
   digest: entry.digest,
 })
 
-function driftIn(group: readonly Installed[]): Installed[] {
+function driftIn(group: readonly InstalledEntry[]): InstalledEntry[] {
   const usual = usualOf(group)
   return usual === null ? [] : group.filter(({ entry }) => !isSameBuild(entry, usual))
 }
 
 /** The build that most nodes have; among equals the offered one, else the newest. Null when no node reports its build. */
-function usualOf(group: readonly Installed[]): InstalledBackend | null {
+function usualOf(group: readonly InstalledEntry[]): InstalledBackend | null {
   const builds = [...Map.groupBy(group, ({ entry }) => keyOf(entry)).entries()].filter(([key]) => key !== '')
   const most = Math.max(0, ...builds.map(([, holders]) => holders.length))
   const tied = builds.filter(([, holders]) => holders.length === most).map(([, holders]) => holders)
@@ -106,20 +107,20 @@ const keyOf = ({ digest, version }: Build): string => (digest === '' ? version :
 const isCurrent = ({ entry, offer }: { entry: Build; offer: AvailableBackend | null }): boolean =>
   offer !== null && entry.digest !== '' && entry.digest === offer.digest
 
-function newestFirst(a: readonly Installed[], b: readonly Installed[]): number {
+function newestFirst(a: readonly InstalledEntry[], b: readonly InstalledEntry[]): number {
   const [ours, theirs] = [newest(a), newest(b)]
   return ours === theirs ? 0 : ours > theirs ? -1 : 1
 }
-const newest = (holders: readonly Installed[]): string =>
+const newest = (holders: readonly InstalledEntry[]): string =>
   holders.map(({ entry }) => entry.installed_at).reduce((max, at) => (at > max ? at : max), '')
 
 export function mergeInventories(nodes: readonly NodeRecord[], available: readonly AvailableBackend[]): BackendView[] {
   return [...installedOf(nodes, available)].toSorted(([a], [b]) => (a < b ? -1 : 1)).flatMap(([, installed]) => viewOf(installed))
 }
 
-function viewOf([first, ...others]: readonly Installed[]): BackendView[] {
+function viewOf([first, ...others]: readonly InstalledEntry[]): BackendView[] {
   if (first === undefined) return []
-  const installed: [Installed, ...Installed[]] = [first, ...others]
+  const installed: [InstalledEntry, ...InstalledEntry[]] = [first, ...others]
   const { is_system, is_meta, ...metadata } = first.entry
   const { hasUpgrade, view } = upgradeOf(installed)
   return [
@@ -135,7 +136,7 @@ function viewOf([first, ...others]: readonly Installed[]): BackendView[] {
   ]
 }
 
-const shownNode = ({ node, entry: { version, digest, uri, installed_at } }: Installed): BackendView['nodes'][number] => ({
+const shownNode = ({ node, entry: { version, digest, uri, installed_at } }: InstalledEntry): BackendView['nodes'][number] => ({
   node_id: node.id,
   node_name: node.name,
   node_status: statusOf(node).status,

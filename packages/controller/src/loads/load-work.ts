@@ -185,7 +185,7 @@ export interface Demands {
 }
 
 export function createDemands({ loads, nodes }: { loads: Pick<LoadStore, 'model' | 'models'>; nodes: Pick<NodeStore, 'list'> }): Demands {
-  const counted = async (models: WantedModel[]): Promise<WantedModel[]> => {
+  const countMatching = async (models: WantedModel[]): Promise<WantedModel[]> => {
     const isEverywhere = ({ config }: WantedModel): boolean => config.scheduling.replicas === 'all'
     if (!models.some(isEverywhere)) return models
     const all = await nodes.list()
@@ -195,10 +195,10 @@ export function createDemands({ loads, nodes }: { loads: Pick<LoadStore, 'model'
     })
   }
   return {
-    all: async () => await counted(await loads.models()),
+    all: async () => await countMatching(await loads.models()),
     async find(name) {
       const model = await loads.model(name)
-      return model === null ? null : ((await counted([model]))[0] ?? null)
+      return model === null ? null : ((await countMatching([model]))[0] ?? null)
     },
   }
 }

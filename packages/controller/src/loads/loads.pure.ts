@@ -71,11 +71,11 @@ export function decideLoad(load: Load, world: World): Decision {
   switch (load.state) {
     case 'waiting': {
       if (world.returned !== null) return step(world.returned)
-      const next = placing(load, model.name, world)
+      const next = decidePlacement(load, model.name, world)
       return world.isAssembling && next.do !== 'start' ? step({ type: 'looked', againInMs: assembledInMs }) : next
     }
     case 'failed':
-      return world.returned === null ? placing(load, model.name, world) : step(world.returned)
+      return world.returned === null ? decidePlacement(load, model.name, world) : step(world.returned)
     case 'installing':
       return world.isNodeHealthy ? followInstall(world.install) : step({ type: 'node_away' })
     case 'starting':
@@ -89,7 +89,7 @@ export function decideLoad(load: Load, world: World): Decision {
 
 const step = (event: LoadEvent): Decision => ({ do: 'step', event })
 
-function placing(load: Load, name: ModelName, world: World): Decision {
+function decidePlacement(load: Load, name: ModelName, world: World): Decision {
   const { placement } = world
   if (placement === null) return { do: 'nothing' }
   if ('code' in placement) return step({ type: 'failed', failure: placement })

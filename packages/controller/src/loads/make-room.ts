@@ -11,10 +11,10 @@ import type { Advance } from './advance.ts'
 import type { Decision, OldReplica } from './loads.pure.ts'
 import { endableFor, type Endable } from './replica-set.pure.ts'
 
-type Placed = Readonly<{ placement: Placement | Failure | null; seen: ReplicaSnapshot }>
-export const unplaced: Placed = { placement: null, seen: new Map() }
+type PlacementResult = Readonly<{ placement: Placement | Failure | null; seen: ReplicaSnapshot }>
+export const unplaced: PlacementResult = { placement: null, seen: new Map() }
 
-export async function placeOf(load: Load, { config }: WantedModel, place: Placer): Promise<Placed> {
+export async function placeOf(load: Load, { config }: WantedModel, place: Placer): Promise<PlacementResult> {
   try {
     return await place(wantedOf(load, config))
   } catch (error) {

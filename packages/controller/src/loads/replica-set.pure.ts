@@ -45,7 +45,7 @@ export function decideSet(model: WantedModel, members: readonly Member[]): SetDe
   }
   const judged = withDoubles(
     model,
-    serve.map((member): Judged => ({ ...member, stale: staleOf(member, model.revision) })),
+    serve.map((member): JudgedMember => ({ ...member, stale: staleOf(member, model.revision) })),
   )
   const fresh = judged.filter(({ stale }) => stale === null).toSorted(byUse)
   const kept = fresh.slice(0, wanted)
@@ -71,7 +71,7 @@ export type Endable = Readonly<{ olds: readonly Member<Extract<Load, { state: 'r
 export function endableFor(load: Load, model: WantedModel, members: readonly Member[]): Endable {
   const wanted = desiredOf(model)
   const serve = members.filter((member) => member.load.purpose === 'serve')
-  const judged = serve.map((member): Judged => ({ ...member, stale: staleOf(member, model.revision) }))
+  const judged = serve.map((member): JudgedMember => ({ ...member, stale: staleOf(member, model.revision) }))
   const kept = judged
     .filter(({ stale }) => stale === null)
     .toSorted(byUse)
@@ -91,13 +91,13 @@ export function endableFor(load: Load, model: WantedModel, members: readonly Mem
 
 const isWithoutPlace = (load: Load): boolean => load.state === 'failed' && load.failure.code === 'no_capacity'
 
-type Judged = Member & Readonly<{ stale: Stale | null }>
+type JudgedMember = Member & Readonly<{ stale: Stale | null }>
 
 /** With `replicas: all` a second replica on a node is misplaced, and serves until it is replaced elsewhere. */
-function withDoubles({ config }: WantedModel, judged: readonly Judged[]): readonly Judged[] {
+function withDoubles({ config }: WantedModel, judged: readonly JudgedMember[]): readonly JudgedMember[] {
   if (config.scheduling.replicas !== 'all') return judged
   const taken = new Set<NodeId>()
-  const doubles = new Set<Judged>()
+  const doubles = new Set<JudgedMember>()
   for (const member of judged.filter(({ stale }) => stale === null).toSorted(byUse)) {
     if (member.load.state !== 'ready') continue
     if (taken.has(member.load.nodeId)) doubles.add(member)
@@ -113,16 +113,16 @@ const isServing = ({ load, ready }: Member): boolean =>
 const isAdmitted = (member: Member): boolean => isServing(member) && member.ready?.isAdmitted === true
 
 /** The most useful first: superfluous ones end from the other side. */
-const byUse = (a: Judged, b: Judged): number => useOf(b) - useOf(a) || a.load.ordinal - b.load.ordinal
+const byUse = (a: JudgedMember, b: JudgedMember): number => useOf(b) - useOf(a) || a.load.ordinal - b.load.ordinal
 
 const uses: readonly Load['state'][] = ['failed', 'waiting', 'installing', 'starting', 'ready']
-const useOf = (member: Judged): number => uses.indexOf(member.load.state) + Number(isServing(member)) + Number(isAdmitted(member))
+const useOf = (member: JudgedMember): number => uses.indexOf(member.load.state) + Number(isServing(member)) + Number(isAdmitted(member))
 
 /** `staying`: in the order of replacement. */
-type OldReplicas = Readonly<{ leaving: readonly Judged[]; staying: readonly Judged[] }>
+type OldReplicas = Readonly<{ leaving: readonly JudgedMember[]; staying: readonly JudgedMember[] }>
 
 /** A stale replica ends when enough others serve without it; one that never passed its check ends at once. */
-function judgeOld(judged: readonly Judged[], kept: readonly Judged[], wanted: number): OldReplicas {
+function judgeOld(judged: readonly JudgedMember[], kept: readonly JudgedMember[], wanted: number): OldReplicas {
   const stale = judged.filter((member) => member.stale !== null)
   const admitted = kept.filter(isAdmitted)
   const replaced = new Set(admitted.map(({ load }) => load.pin))
@@ -135,15 +135,15 @@ function judgeOld(judged: readonly Judged[], kept: readonly Judged[], wanted: nu
   }
 }
 
-function rankOf({ load, stale }: Judged, replaced: ReadonlySet<NodeId | null>): number {
+function rankOf({ load, stale }: JudgedMember, replaced: ReadonlySet<NodeId | null>): number {
   if (stale === 'draining') return 0
   if (load.state === 'ready' && replaced.has(load.nodeId)) return 1
   return stale === 'version' ? 2 : 3
 }
 
 interface MissingReplicas {
-  readonly kept: readonly Judged[]
-  readonly staying: readonly Judged[]
+  readonly kept: readonly JudgedMember[]
+  readonly staying: readonly JudgedMember[]
   readonly wanted: number
   readonly taken: ReadonlySet<number>
 }
@@ -156,7 +156,7 @@ function added(model: WantedModel, { kept, staying, wanted, taken }: MissingRepl
 }
 
 /** Nodes for the next loads: where the new version is, or the only node where the model may run. */
-function pinsFor({ config }: WantedModel, staying: readonly Judged[], kept: readonly Judged[]): (NodeId | null)[] {
+function pinsFor({ config }: WantedModel, staying: readonly JudgedMember[], kept: readonly JudgedMember[]): (NodeId | null)[] {
   const isEverywhere = config.scheduling.replicas === 'all'
   // The old replica of an admitted one has ended, or ends now.
   const pinned = kept.flatMap((member) => (isAdmitted(member) ? [] : (member.load.pin ?? [])))

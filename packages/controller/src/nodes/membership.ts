@@ -13,7 +13,7 @@ import { statusOf } from './view.ts'
 const maxPending = 10_000
 const longestPollMs = 30_000
 
-export type Registering =
+export type RegistrationResult =
   | { outcome: 'joined' | 'returned'; node: NodeRecord }
   | { outcome: 'outdated'; newest: string }
   | { outcome: 'bus_is_local' | 'wrong_token' | 'too_many_pending' | 'deleted_meanwhile' }
@@ -43,7 +43,7 @@ export function createMembership(deps: MembershipDeps) {
     return id
   }
 
-  async function register(registration: Registration, signedAt: Date): Promise<Registering> {
+  async function register(registration: Registration, signedAt: Date): Promise<RegistrationResult> {
     if (deps.bus.kind === 'local' && !deps.isOwnWorker(registration.public_key)) return { outcome: 'bus_is_local' }
     // Twice: when one new key registers two times at once, the second attempt finds the row of the first.
     for (let round = 0; round < 2; round += 1) {
@@ -61,7 +61,7 @@ export function createMembership(deps: MembershipDeps) {
     return { outcome: 'deleted_meanwhile' }
   }
 
-  async function found(id: NodeId, outcome: 'joined' | 'returned'): Promise<Registering> {
+  async function found(id: NodeId, outcome: 'joined' | 'returned'): Promise<RegistrationResult> {
     const node = await nodes.find(id)
     return node === null ? { outcome: 'deleted_meanwhile' } : { outcome, node }
   }

@@ -4,7 +4,7 @@
 import { type Clock, createFailureStreak, createLoop, type Log } from '@muster/host'
 import type { NodeId, OperationId, OperationView, Progress } from '@muster/protocol'
 import type { EventHub } from '../events/hub.ts'
-import type { BytesSeen } from '../store/intent-rows.ts'
+import type { ReportedBytes } from '../store/intent-rows.ts'
 import type { IntentStore, ProgressTick } from '../store/intents.ts'
 import type { OperationStore } from '../store/operations.ts'
 import { kindOfWork, type WorkKind } from '../work/exchange.pure.ts'
@@ -25,7 +25,7 @@ const maxPeaks = 8
 type Peak = Readonly<{ epoch: number | null; percentage: number }>
 type Entry = Readonly<{ tick: ProgressTick; peaks: readonly Peak[]; receivedAt: number }> & { isStored: boolean }
 /** `receivedAt`: orders messages of several nodes. `epoch`: the try; null when the worker does not report it. */
-export type ReceivedProgress = BytesSeen & Readonly<{ receivedAt: number; epoch: number | null }>
+export type ReceivedProgress = ReportedBytes & Readonly<{ receivedAt: number; epoch: number | null }>
 
 type RecordProgress = IntentStore['recordProgress']
 

@@ -1,13 +1,13 @@
 import { BackendName, NodeId, OperationId, type Failure, type Intent, type OperationView } from '@muster/protocol'
 import { describe, expect, it } from 'vitest'
-import { type BytesSeen, type IntentRecord, nothingToFetch, type Plan } from '../store/intent-rows.ts'
+import { type ReportedBytes, type IntentRecord, nothingToFetch, type Plan } from '../store/intent-rows.ts'
 import type { NodeFactsRow, OperationNodeRecord, OperationRecord } from '../store/operations.ts'
 import type { ReceivedProgress } from './progress.ts'
 import { viewOperation, type LatestProgress } from './view.ts'
 
 const opId = OperationId.parse('op-1')
 const failure: Failure = { code: 'unavailable', retry: 'backoff', message: 'the registry is away' }
-const noBytes: BytesSeen = { phase: null, fileName: '', current: 0, total: 0, percentage: 0, seq: null }
+const noBytes: ReportedBytes = { phase: null, fileName: '', current: 0, total: 0, percentage: 0, seq: null }
 const healthy: NodeFactsRow = { approved: true, draining: false, liveness: 'present', answering: 'yes', lastSeenAt: null }
 const result = { state: 'working' as const, acceptedAt: 1, signAt: 1, wait: { for: 'result' as const } }
 const reply = { ...result, wait: { for: 'reply' as const, holder: 'c', leaseUntil: 9 } }
@@ -15,7 +15,7 @@ const waiting = { state: 'waiting' as const, nextAt: 5_000, wasSent: true }
 
 type Open = {
   how?: object
-  bytes?: Partial<BytesSeen>
+  bytes?: Partial<ReportedBytes>
   size?: number | null
   node?: Partial<NodeFactsRow>
   since?: number

@@ -10,7 +10,7 @@ import {
   type OperationState,
   type OperationView,
 } from '@muster/protocol'
-import type { BytesSeen, IntentRecord } from '../store/intent-rows.ts'
+import type { ReportedBytes, IntentRecord } from '../store/intent-rows.ts'
 import type { JobRecord, OperationNodeRecord, OperationRecord } from '../store/operations.ts'
 import { openIntent, statusOfNode, statusOfOperation } from './nodes.pure.ts'
 import type { ReceivedProgress } from './progress.ts'
@@ -125,20 +125,20 @@ function showShown(row: Extract<OperationNodeRecord, { status: 'shown' }>): Node
 }
 
 /** `hasProgress`: progress of this attempt was reported. */
-type Bytes = Readonly<{ bytes: BytesSeen; receivedAt: number; hasProgress: boolean }>
+type Bytes = Readonly<{ bytes: ReportedBytes; receivedAt: number; hasProgress: boolean }>
 
 /** The latest progress, if it is newer than the stored one. Progress without an epoch counts while an attempt runs. */
 function bytesOf({ intent, bytes: stored, triedSince }: IntentRecord, latestProgress: LatestProgress): Bytes {
   const tick = latestProgress(intent.nodeId, intent.opId, triedSince)
   const isOfThisTry = tick?.epoch === intent.epoch
-  const hasContent = (bytes: BytesSeen): boolean => bytes.fileName !== '' || bytes.phase !== null || bytes.percentage > 0
+  const hasContent = (bytes: ReportedBytes): boolean => bytes.fileName !== '' || bytes.phase !== null || bytes.percentage > 0
   if (tick === null || !isNewer(tick, stored) || !(tick.epoch !== null || intent.state === 'working'))
     return { bytes: stored, receivedAt: 0, hasProgress: isOfThisTry || (intent.state === 'working' && hasContent(stored)) }
   const bytes = { ...tick, percentage: Math.max(tick.percentage, stored.percentage) }
   return { bytes, receivedAt: tick.receivedAt, hasProgress: isOfThisTry || (intent.state === 'working' && hasContent(bytes)) }
 }
 
-const isNewer = (tick: BytesSeen, stored: BytesSeen): boolean => tick.seq === null || stored.seq === null || tick.seq >= stored.seq
+const isNewer = (tick: ReportedBytes, stored: ReportedBytes): boolean => tick.seq === null || stored.seq === null || tick.seq >= stored.seq
 
 /** Weighted by bytes; a node of unknown size counts as the average. */
 function progressOf(shown: readonly NodeView[]): number {

@@ -6,7 +6,7 @@ import { errorCode } from '@muster/host'
 import { inFlightHeader, refusedHeader, replicaHeader } from '@muster/protocol'
 import type { Route } from './replica-table.ts'
 
-export interface Outgoing {
+export interface OutgoingRequest {
   /** The backend's path: `/v1/chat/completions`. */
   readonly path: string
   /** Names and values alternate; without the token. */
@@ -60,7 +60,7 @@ export async function attempt(pool: Pool, route: Route, { outgoing, ...request }
 }
 
 export interface AttemptRequest {
-  readonly outgoing: Outgoing
+  readonly outgoing: OutgoingRequest
   readonly sink: AnswerSink
   readonly link: ClientLink
   /** The request count that the replica's worker reported with its response. */

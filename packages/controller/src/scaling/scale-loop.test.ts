@@ -2,11 +2,11 @@ import { silentLog, systemClock } from '@muster/host'
 import { ModelName, ReplicaId } from '@muster/protocol'
 import { waitFor } from '@muster/testkit'
 import { expect, it } from 'vitest'
-import type { ScalableModel, Scaled } from '../store/scaling.ts'
+import type { ScalableModel, ScaleChange } from '../store/scaling.ts'
 import { createScaleLoop } from './scale-loop.ts'
 
 it('decides nothing before enough heartbeats, and writes nothing without a change', async () => {
-  const seen = { asked: 0, listed: 0, written: [] as Scaled[][] }
+  const seen = { asked: 0, listed: 0, written: [] as ScaleChange[][] }
   const tiny: ScalableModel = {
     ...{ name: ModelName.parse('tiny'), scheduling: { max_replicas: 2 }, requestedReplicas: 1, isUnloaded: false },
     ...{ busySince: 5_000, slackSince: null, loads: 1, failed: 0, ready: [ReplicaId.parse('r-1')] },

@@ -2,7 +2,7 @@
 // heartbeats and may decide; of concurrent decisions one is written.
 import { type Clock, createLoop, type Log } from '@muster/host'
 import type { ReplicaId } from '@muster/protocol'
-import type { Scaled, ScalingStore } from '../store/scaling.ts'
+import type { ScaleChange, ScalingStore } from '../store/scaling.ts'
 import { decideScaling } from './scaling.pure.ts'
 
 export interface ScaleLoopDeps {
@@ -22,7 +22,7 @@ export function createScaleLoop({ scaling, inFlight, isInformed, idleMs, clock, 
   const round = async (): Promise<number> => {
     if (!isInformed()) return everyMs
     const { now, models } = await scaling.list()
-    const changes = models.flatMap((model): Scaled[] => {
+    const changes = models.flatMap((model): ScaleChange[] => {
       const to = decideScaling({ model, inFlight: model.ready.map(inFlight), now, idleMs })
       return to === null ? [] : [{ from: model, to }]
     })

@@ -70,7 +70,7 @@ const viewOf = ({ origin, ...row }: Row): GalleryView => ({ ...row, from: origin
  */
 export type AvailableBackend = Readonly<Record<Exclude<keyof AvailableBackendsTable, 'checked_at'>, string>>
 
-type Checked = Readonly<{
+type CheckResult = Readonly<{
   duty: string
   holder: string
   found: readonly AvailableBackend[]
@@ -93,7 +93,7 @@ export class AvailableStore {
   }
 
   /** Stores the result and completes the duty. False, and nothing is changed, when the lease of the duty was lost. */
-  async record({ duty, holder, found, unknown, report }: Checked): Promise<boolean> {
+  async record({ duty, holder, found, unknown, report }: CheckResult): Promise<boolean> {
     return await this.#db.transaction().execute(async (tx) => {
       const { rows } = await sql`
         update duties set done_at = now(), report = ${JSON.stringify(report)}::jsonb, holder = null, lease_until = null

@@ -54,7 +54,7 @@ export const nothingToFetch: Plan = {
   sizeBytes: null,
 }
 
-export interface BytesSeen {
+export interface ReportedBytes {
   readonly phase: Phase | null
   readonly fileName: string
   readonly current: number
@@ -67,7 +67,7 @@ export interface BytesSeen {
 export interface IntentRecord {
   readonly intent: Intent
   readonly plan: Plan
-  readonly bytes: BytesSeen
+  readonly bytes: ReportedBytes
   /** The first epoch of this attempt. Progress of an older epoch belongs to an attempt that failed. */
   readonly triedSince: number
   /** When the worker was last polled; milliseconds. */

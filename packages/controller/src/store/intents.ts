@@ -17,7 +17,7 @@ export interface IntentStep {
 }
 
 /** An intent claimed by this controller, and the worker that it goes to. */
-export interface Claimed extends IntentRecord {
+export interface ClaimedIntent extends IntentRecord {
   readonly features: readonly string[]
   readonly incarnation: string | null
   /** False: the last command found no responders, so this one is the probe. */
@@ -59,7 +59,7 @@ const roundingMs = 1
 
 type ClaimedRow = IntentRow & { features: string[]; node_incarnation: string | null; is_answering: boolean; now_ms: number }
 
-const claimedOf = (row: ClaimedRow): Claimed => ({
+const claimedOf = (row: ClaimedRow): ClaimedIntent => ({
   ...fromIntentRow(row),
   features: row.features,
   incarnation: row.node_incarnation,
@@ -87,7 +87,7 @@ export class IntentStore {
    * an unknown limit PostgreSQL would plan for all rows, or plan again each time, which takes 2 ms where the rest takes 0.6. So
    * callers use few different limits.
    */
-  async claim({ holder, leaseMs, limit }: { holder: string; leaseMs: number; limit: number }): Promise<Read<Claimed>> {
+  async claim({ holder, leaseMs, limit }: { holder: string; leaseMs: number; limit: number }): Promise<Read<ClaimedIntent>> {
     const { rows } = await sql<ClaimedRow>`
       with due as (
         select i.node_id, i.backend, n.features, p.incarnation as node_incarnation, p.answering = 'yes' as is_answering
@@ -174,7 +174,7 @@ export class IntentStore {
    * administrator. Stamps them, so that one of several controllers polls. Absent nodes are not polled, nor workers without
    * `async` while a controller waits for their reply.
    */
-  async takeQuiet({ quietMs, unansweredMs, claimMs, cancelEveryMs, limit }: QuietFor): Promise<Read<Claimed>> {
+  async takeQuiet({ quietMs, unansweredMs, claimMs, cancelEveryMs, limit }: QuietFor): Promise<Read<ClaimedIntent>> {
     const { rows } = await sql<ClaimedRow & { before: string | null }>`
       with quiet as (
         select i.node_id, i.backend, i.polled_at as before, n.features, p.incarnation as node_incarnation, p.answering = 'yes' as is_answering

@@ -13,7 +13,7 @@ export interface InventoryRequest {
   readonly requestedAt: string
 }
 
-type Listed = Readonly<{
+type InventoryList = Readonly<{
   backends: readonly InstalledBackend[]
   generations?: Readonly<Record<string, number>> | undefined
   files?: readonly StoredFile[] | undefined
@@ -27,7 +27,7 @@ export class InventoryStore {
   }
 
   /** False when the report is stale: from a process that is no longer registered, or older than the stored inventory. */
-  async record(id: NodeId, report: Listed & { incarnation: string; seq: number }): Promise<boolean> {
+  async record(id: NodeId, report: InventoryList & { incarnation: string; seq: number }): Promise<boolean> {
     const { incarnation, seq } = report
     const result = await sql`
       update nodes set inventory = ${JSON.stringify(report.backends)}::jsonb, inventory_incarnation = ${incarnation}, inventory_seq = ${seq},
@@ -47,7 +47,7 @@ export class InventoryStore {
    * A reply is dated with the time of its request: it is stored unless a newer inventory arrived since. The number of the last
    * event stays, so that older events are still recognized.
    */
-  async recordAnswer({ id, incarnation, requestedAt }: InventoryRequest, list: Listed): Promise<boolean> {
+  async recordAnswer({ id, incarnation, requestedAt }: InventoryRequest, list: InventoryList): Promise<boolean> {
     const result = await sql`
       update nodes set inventory = ${JSON.stringify(list.backends)}::jsonb, inventory_incarnation = ${incarnation}, inventory_at = ${requestedAt}::timestamptz,
         files = coalesce(${filesOf(list)}::jsonb, files), inventory_seq = case when inventory_incarnation = ${incarnation} then inventory_seq end
@@ -63,7 +63,7 @@ export class InventoryStore {
  * Reports are stored a moment later. An inventory made before an intent ended, but stored after that, is dated before that end.
  * The first inventory of a process is dated now: the process may have started without the backends of the one before.
  */
-const madeAt = (id: NodeId, { incarnation, generations }: Listed & { incarnation: string }) =>
+const madeAt = (id: NodeId, { incarnation, generations }: InventoryList & { incarnation: string }) =>
   generations === undefined
     ? sql`now()`
     : sql`case when inventory_incarnation is distinct from ${incarnation} then now() else greatest(inventory_at, coalesce((
@@ -73,7 +73,7 @@ const madeAt = (id: NodeId, { incarnation, generations }: Listed & { incarnation
       ), now())) end`
 
 /** Null when the report lists no files, because the worker stores none or could not read them; the last list stays. */
-const filesOf = ({ files }: Listed): string | null =>
+const filesOf = ({ files }: InventoryList): string | null =>
   files === undefined ? null : JSON.stringify(files.toSorted((a, b) => (a.digest < b.digest ? -1 : 1)))
 
 // Nodes that have a model file, according to their inventories.

@@ -21,7 +21,7 @@ export interface MigrateOptions<T> {
   readonly signal?: AbortSignal
 }
 
-type Applied = Readonly<{ version: number; name: string; checksum: string }>
+type AppliedMigration = Readonly<{ version: number; name: string; checksum: string }>
 
 /** PostgreSQL 17 and newer have the last setting. */
 const limits = ['statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout', 'transaction_timeout']
@@ -72,7 +72,7 @@ async function bringForward(client: PoolClient, { migrations, log }: { migration
       checksum text not null,
       applied_at timestamptz not null default now()
     )`)
-  const { rows: applied } = await client.query<Applied>('select version, name, checksum from schema_migrations order by version')
+  const { rows: applied } = await client.query<AppliedMigration>('select version, name, checksum from schema_migrations order by version')
   verify(applied, migrations)
   if (applied.length > migrations.length) {
     log.info('database is newer than this controller', { known: migrations.length, applied: applied.length })
@@ -83,7 +83,7 @@ async function bringForward(client: PoolClient, { migrations, log }: { migration
   }
 }
 
-function verify(applied: readonly Applied[], migrations: readonly Migration[]): void {
+function verify(applied: readonly AppliedMigration[], migrations: readonly Migration[]): void {
   if (isBeforeFirstRelease(applied, migrations))
     throw new Error(
       'this database was made by a development version of Muster, before the first release, and cannot be upgraded. ' +
@@ -104,7 +104,7 @@ function verify(applied: readonly Applied[], migrations: readonly Migration[]): 
 }
 
 /** The first migration was named `foundation`; the early migrations became `init`. */
-const isBeforeFirstRelease = (applied: readonly Applied[], migrations: readonly Migration[]): boolean =>
+const isBeforeFirstRelease = (applied: readonly AppliedMigration[], migrations: readonly Migration[]): boolean =>
   applied[0]?.name === 'foundation' && migrations[0]?.name === 'init'
 
 async function apply(client: PoolClient, { version, name, checksum, sql }: Migration): Promise<void> {

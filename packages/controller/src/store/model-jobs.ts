@@ -14,7 +14,7 @@ import {
 import { cancelRemovals, insertRemovals } from './model-removals.ts'
 import { askFor, ensureLoads } from './model-submissions.ts'
 import { lockModel } from './models.ts'
-import type { Cancelled, Retried } from './reopen.ts'
+import type { CancelResult, RetryResult } from './reopen.ts'
 import { retryConflicts } from './errors.ts'
 import type { Database } from './tables.ts'
 import { remember, type IdempotencyKey } from './submissions.ts'
@@ -103,7 +103,7 @@ export class ModelJobStore {
     )
   }
 
-  async cancel(id: OperationId, once: IdempotencyKey | null): Promise<Cancelled> {
+  async cancel(id: OperationId, once: IdempotencyKey | null): Promise<CancelResult> {
     return await this.#inTurn({ id, once }, async (tx, { kind, model }) => {
       const job = await lockJob(tx, id)
       if (job === null) return 'already_finished'
@@ -120,7 +120,7 @@ export class ModelJobStore {
   }
 
   /** Starts the failed part again, on all nodes or on one. */
-  async retry({ id, nodeId }: { id: OperationId; nodeId: NodeId | null }, once: IdempotencyKey | null): Promise<Retried> {
+  async retry({ id, nodeId }: { id: OperationId; nodeId: NodeId | null }, once: IdempotencyKey | null): Promise<RetryResult> {
     return await this.#inTurn({ id, once }, async (tx, { kind, model, outcome }) => {
       if (outcome !== 'failed') return 'nothing_failed'
       const failed = await failedNodes(tx, id, nodeId)

@@ -140,14 +140,14 @@ export async function ensureLoads(
     where l.state in ('waiting', 'failed') or l.purpose = 'stage' and l.state = 'ready'`.execute(tx)
 }
 
-type Concerned = readonly Readonly<{ id: NodeId; name: string }>[]
-type Opened = Readonly<{ nodes?: Concerned; message?: string; options?: object }>
+type ConcernedNodes = readonly Readonly<{ id: NodeId; name: string }>[]
+type JobDetails = Readonly<{ nodes?: ConcernedNodes; message?: string; options?: object }>
 
 async function open(
   tx: Tx,
   { id, model, requestedBy }: ModelSubmission,
   kind: ModelOperationKind,
-  { options, ...more }: Opened,
+  { options, ...more }: JobDetails,
 ): Promise<void> {
   await new ModelOperationStore(tx).open({ id, kind, model, requestedBy, ...more })
   if (options !== undefined)
@@ -183,7 +183,7 @@ async function drainReplicas(tx: Tx, model: string): Promise<void> {
     where model = ${model} and state in ('starting', 'ready')`.execute(tx)
 }
 
-async function nodesWithReplicas(tx: Tx, model: string): Promise<Concerned> {
+async function nodesWithReplicas(tx: Tx, model: string): Promise<ConcernedNodes> {
   const { rows } = await sql<{ id: string; name: string }>`
     select distinct n.id, n.name from replicas r join nodes n on n.id = r.node_id
     where r.model = ${model} and r.state <> 'exited' order by n.id`.execute(tx)
@@ -191,7 +191,7 @@ async function nodesWithReplicas(tx: Tx, model: string): Promise<Concerned> {
 }
 
 /** Regardless of inventories: an absent node may have more than it listed. */
-async function nodesThatMayHaveFiles(tx: Tx): Promise<Concerned> {
+async function nodesThatMayHaveFiles(tx: Tx): Promise<ConcernedNodes> {
   const rows = await tx
     .selectFrom('nodes')
     .select(['id', 'name'])
@@ -204,4 +204,4 @@ async function nodesThatMayHaveFiles(tx: Tx): Promise<Concerned> {
   return rows.map(concerned)
 }
 
-const concerned = ({ id, name }: { id: string; name: string }): Concerned[number] => ({ id: NodeId.parse(id), name })
+const concerned = ({ id, name }: { id: string; name: string }): ConcernedNodes[number] => ({ id: NodeId.parse(id), name })

@@ -28,7 +28,7 @@ export type Put =
   /** `current`: null when the model does not exist. */
   | Readonly<{ outcome: 'revision_conflict'; current: string | null }>
 
-export interface Uploaded {
+export interface UploadedFile {
   readonly model: ModelName
   readonly filename: string
   readonly digest: string
@@ -74,7 +74,7 @@ export class ModelStore {
    * Records an uploaded file; `change` returns the new configuration. The nodes that stored the file count before their next
    * inventory. False when the model does not exist any more.
    */
-  async addUpload(file: Uploaded, change: (config: ModelConfig) => { config: ModelConfig; revision: string }): Promise<boolean> {
+  async addUpload(file: UploadedFile, change: (config: ModelConfig) => { config: ModelConfig; revision: string }): Promise<boolean> {
     const { model, filename, digest, size, nodes } = file
     return await this.#inTurn(model, async (tx) => {
       const row = await tx.selectFrom('models').select('config').where('name', '=', model).executeTakeFirst()

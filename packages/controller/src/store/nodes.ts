@@ -49,7 +49,7 @@ export interface NodeRecord {
   readonly models: readonly string[]
 }
 
-export type Refreshing = { outcome: 'refreshed'; id: NodeId } | { outcome: 'outdated'; newest: string } | { outcome: 'unknown' }
+export type RefreshResult = { outcome: 'refreshed'; id: NodeId } | { outcome: 'outdated'; newest: string } | { outcome: 'unknown' }
 
 export type Arrival = Readonly<{ approvedBy: string | null; signedAt: Date }>
 
@@ -200,7 +200,7 @@ export class NodeStore {
    * Updates the row of a known key. A process may repeat its registration; of two processes the one that signed later wins,
    * whichever arrives last.
    */
-  async refresh(registration: Registration, signedAt: Date): Promise<Refreshing> {
+  async refresh(registration: Registration, signedAt: Date): Promise<RefreshResult> {
     const at = signedAt.toISOString()
     const row = await this.#db
       .updateTable('nodes')

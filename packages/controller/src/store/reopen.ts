@@ -8,8 +8,8 @@ import type { Database } from './tables.ts'
 import { lockBackend, remember, type IdempotencyKey } from './submissions.ts'
 
 type Tx = Transaction<Database>
-export type Cancelled = 'done' | 'unknown' | 'already_finished'
-export type Retried = 'done' | 'unknown' | 'nothing_failed' | 'superseded' | 'rolling_out' | 'returning'
+export type CancelResult = 'done' | 'unknown' | 'already_finished'
+export type RetryResult = 'done' | 'unknown' | 'nothing_failed' | 'superseded' | 'rolling_out' | 'returning'
 
 /** Cancelling involves neither chance nor backoff. */
 const noRetry = { retry: { baseMs: 0, maxMs: 0, maxAttempts: 1 }, chance: 0 }
@@ -21,7 +21,7 @@ export class ReopenStore {
     this.#db = db
   }
 
-  async cancel(id: OperationId, once: IdempotencyKey | null): Promise<Cancelled> {
+  async cancel(id: OperationId, once: IdempotencyKey | null): Promise<CancelResult> {
     return await this.#inTurn({ id, once }, async (tx) => {
       const { rows } = await sql<{ node_id: string; is_shared: boolean; intent: IntentRow; now_ms: number }>`
         select n.node_id, to_jsonb(i) as intent, extract(epoch from now())::float8 * 1000 as now_ms, exists (
@@ -57,7 +57,7 @@ export class ReopenStore {
   }
 
   /** Reopens failed and dead nodes: all of them, or one. */
-  async retry({ id, nodeId }: { id: OperationId; nodeId: NodeId | null }, once: IdempotencyKey | null): Promise<Retried> {
+  async retry({ id, nodeId }: { id: OperationId; nodeId: NodeId | null }, once: IdempotencyKey | null): Promise<RetryResult> {
     return await this.#inTurn({ id, once }, async (tx) => {
       await lockNodes(tx, sql`select node_id from operation_nodes where operation_id = ${id}`)
       // A rollback ends as applied. An open rollout decides about its nodes.

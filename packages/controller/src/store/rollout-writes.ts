@@ -11,9 +11,12 @@ import type { Database } from './tables.ts'
 
 type Tx = Transaction<Database>
 type Of<Do extends RolloutAction['do']> = Extract<RolloutAction, { do: Do }>
-type About = Readonly<{ id: OperationId; backend: string }>
+type RolloutKey = Readonly<{ id: OperationId; backend: string }>
 
-export async function applyRollout(tx: Tx, { actions, ...about }: About & { readonly actions: readonly RolloutAction[] }): Promise<void> {
+export async function applyRollout(
+  tx: Tx,
+  { actions, ...about }: RolloutKey & { readonly actions: readonly RolloutAction[] },
+): Promise<void> {
   const all = <Do extends RolloutAction['do']>(what: Do): Of<Do>[] => actions.filter((action): action is Of<Do> => action.do === what)
   const idsOf = (list: readonly { nodeId: string }[]): string[] => list.map(({ nodeId }) => nodeId)
   await stepIntents(tx, about, { nodeIds: idsOf(all('withdraw')), event: { type: 'withdrawn', note: 'rollout stopped' } })
@@ -37,7 +40,7 @@ export async function applyRollout(tx: Tx, { actions, ...about }: About & { read
 const noWaits = { waits_for: null, waits_since: null }
 
 /** The row of the rollout itself. */
-async function writeOwn(tx: Tx, { id }: About, action: RolloutAction): Promise<void> {
+async function writeOwn(tx: Tx, { id }: RolloutKey, action: RolloutAction): Promise<void> {
   const own = tx.updateTable('rollouts').where('operation_id', '=', id).where('finished_at', 'is', null)
   switch (action.do) {
     case 'enter':
@@ -74,7 +77,7 @@ const noRetry = { retry: { baseMs: 0, maxMs: 0, maxAttempts: 1 }, chance: 0 }
 
 async function stepIntents(
   tx: Tx,
-  { id, backend }: About,
+  { id, backend }: RolloutKey,
   { nodeIds, event }: { nodeIds: readonly string[]; event: IntentEvent },
 ): Promise<void> {
   if (nodeIds.length === 0) return
@@ -89,13 +92,13 @@ async function stepIntents(
   await applyIntents(tx, steps)
 }
 
-type Touched = Promise<string[]>
+type TouchedNodes = Promise<string[]>
 
 /** The operations that wait for these intents. */
 const followers = sql`
   select distinct n.operation_id from moved m join operation_nodes n on n.generation = m.generation and n.status = 'open'`
 
-async function begin(tx: Tx, { id, backend }: About, nodeIds: readonly string[]): Touched {
+async function begin(tx: Tx, { id, backend }: RolloutKey, nodeIds: readonly string[]): TouchedNodes {
   if (nodeIds.length === 0) return []
   const { rows } = await sql<{ operation_id: string }>`
     with moved as (
@@ -108,7 +111,7 @@ async function begin(tx: Tx, { id, backend }: About, nodeIds: readonly string[])
   return rows.map((row) => row.operation_id)
 }
 
-async function updateMessages(tx: Tx, { id, backend }: About, updates: readonly Of<'message'>[]): Touched {
+async function updateMessages(tx: Tx, { id, backend }: RolloutKey, updates: readonly Of<'message'>[]): TouchedNodes {
   if (updates.length === 0) return []
   const given = JSON.stringify(updates.map(({ nodeId, message }) => ({ node_id: nodeId, message })))
   const { rows } = await sql<{ operation_id: string }>`
@@ -126,7 +129,7 @@ function endOf(action: Of<'prove'> | Of<'fail'> | Of<'returned'>) {
 }
 
 /** Ends proven nodes, and those that failed and cannot go back. */
-async function settle(tx: Tx, { id, backend }: About, ended: readonly (Of<'prove'> | Of<'fail'> | Of<'returned'>)[]): Touched {
+async function settle(tx: Tx, { id, backend }: RolloutKey, ended: readonly (Of<'prove'> | Of<'fail'> | Of<'returned'>)[]): TouchedNodes {
   if (ended.length === 0) return []
   const given = JSON.stringify(ended.map(endOf))
   const { rows } = await sql<{ operation_id: string }>`
@@ -145,7 +148,7 @@ async function settle(tx: Tx, { id, backend }: About, ended: readonly (Of<'prove
  * The rollout has ended. Settles nodes whose intent was applied meanwhile without being waited for, because no later step would
  * settle them.
  */
-async function settleRest(tx: Tx, { id, backend }: About): Touched {
+async function settleRest(tx: Tx, { id, backend }: RolloutKey): TouchedNodes {
   const { rows } = await sql<{ operation_id: string }>`
     with settled as (
       update operation_nodes n set status = case when e.error is null then 'success' else 'error' end, message = coalesce(e.error, i.note),
@@ -163,7 +166,7 @@ async function settleRest(tx: Tx, { id, backend }: About): Touched {
  * Replaces the applied intent with one for the previous version. The new intent carries the plan that it rolls back, for a retry,
  * and the error that is shown when it is applied. Operations that showed the node as done show it as open again.
  */
-async function giveBack(tx: Tx, { id, backend }: About, nodes: readonly Of<'return'>[]): Touched {
+async function giveBack(tx: Tx, { id, backend }: RolloutKey, nodes: readonly Of<'return'>[]): TouchedNodes {
   if (nodes.length === 0) return []
   const errors = new Map<string, string>(nodes.map(({ nodeId, error }) => [nodeId, error]))
   await lockNodes(tx, sql`select unnest(${[...errors.keys()]}::text[])`)
@@ -192,14 +195,14 @@ async function giveBack(tx: Tx, { id, backend }: About, nodes: readonly Of<'retu
   return [...new Set(rows.map((row) => row.operation_id))]
 }
 
-type Planned = Readonly<{ nodeId: string; nodeName: string; plan: Plan }>
+type PlannedNode = Readonly<{ nodeId: string; nodeName: string; plan: Plan }>
 
 export type RolloutPlace = Readonly<{ ring: number | null; previous: Plan | null }>
 interface BeginRollout {
   readonly id: OperationId
   readonly backend: BackendName
   readonly spec: RolloutSpec
-  readonly nodes: readonly Planned[]
+  readonly nodes: readonly PlannedNode[]
   /** The current intents of the nodes. */
   readonly rows: ReadonlyMap<string, IntentRecord>
 }
@@ -234,7 +237,7 @@ export async function beginRollout(
 
 type NodeFacts = { readonly has_replicas: boolean; readonly is_reachable: boolean; readonly listed: unknown }
 
-async function readNodes(tx: Transaction<Database>, backend: string, nodes: readonly Planned[]): Promise<Map<string, NodeFacts>> {
+async function readNodes(tx: Transaction<Database>, backend: string, nodes: readonly PlannedNode[]): Promise<Map<string, NodeFacts>> {
   if (nodes.length === 0) return new Map()
   const { rows } = await sql<NodeFacts & { node_id: string }>`
     select d.id as node_id,

@@ -118,7 +118,7 @@ export type RolloutAction =
 
 type Db = Kysely<Database> | Transaction<Database>
 type Decide = (rollout: RolloutRecord) => readonly RolloutAction[]
-export type Looked = Readonly<{ rollout: RolloutRecord; actions: readonly RolloutAction[] }>
+export type RolloutRound = Readonly<{ rollout: RolloutRecord; actions: readonly RolloutAction[] }>
 
 export class RolloutStore {
   readonly #db: Kysely<Database>
@@ -139,7 +139,7 @@ export class RolloutStore {
   }
 
   /** Reads the rollout and applies the decision. Most rounds decide nothing and take no lock. Null: the rollout has ended. */
-  async advance(id: OperationId, decide: Decide): Promise<Looked | null> {
+  async advance(id: OperationId, decide: Decide): Promise<RolloutRound | null> {
     const seen = await readRollout(this.#db, id)
     if (seen === null) return null
     const foreseen = decide(seen)

@@ -21,7 +21,7 @@ export interface ScalableModel {
   readonly ready: readonly ReplicaId[]
 }
 
-export interface Scaled {
+export interface ScaleChange {
   readonly from: Pick<ScalableModel, 'name' | 'requestedReplicas' | 'busySince' | 'slackSince'>
   readonly to: Pick<ScalableModel, 'requestedReplicas' | 'busySince' | 'slackSince'>
 }
@@ -74,9 +74,9 @@ export class ScalingStore {
   }
 
   /** Writes changes of models that have not changed since the decision. Returns the models with a new number of replicas. */
-  async write(changes: readonly Scaled[]): Promise<ModelName[]> {
+  async write(changes: readonly ScaleChange[]): Promise<ModelName[]> {
     if (changes.length === 0) return []
-    const numbers = (of: (change: Scaled) => number | null) => changes.map(of)
+    const numbers = (of: (change: ScaleChange) => number | null) => changes.map(of)
     const write = sql<{ name: string; is_step: boolean }>`
       with change as (
         select name, seen_replicas, to_timestamp(seen_busy / 1000.0) as seen_busy, to_timestamp(seen_slack / 1000.0) as seen_slack,

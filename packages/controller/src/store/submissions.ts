@@ -31,13 +31,13 @@ export interface IdempotencyKey {
   readonly caller: string
   readonly requestSha256: string
 }
-export type Remembered = Readonly<{ requestSha256: string; status: number; response: unknown }>
+export type StoredResponse = Readonly<{ requestSha256: string; status: number; response: unknown }>
 
 type Tx = Transaction<Database>
-type Planned = Extract<SubmittedNode, { plan: Plan }>
+type PlannedNode = Extract<SubmittedNode, { plan: Plan }>
 /** `isProving`: the intent is applied, and its node is still watched. */
 type Row = IntentRecord & { readonly isProving: boolean }
-type Repinned = Planned & { readonly row: Row }
+type RepinnedNode = PlannedNode & { readonly row: Row }
 
 export class SubmissionStore {
   readonly #db: Kysely<Database>
@@ -47,7 +47,7 @@ export class SubmissionStore {
   }
 
   /** The stored response of this key; null when the key is new. */
-  async remembered({ key, caller }: IdempotencyKey): Promise<Remembered | null> {
+  async remembered({ key, caller }: IdempotencyKey): Promise<StoredResponse | null> {
     const row = await this.#db
       .selectFrom('idempotency_keys')
       .select(['request_sha256', 'status', 'response'])
@@ -96,11 +96,11 @@ export async function remember(tx: Tx, once: IdempotencyKey & { status: number; 
 async function submitOne(tx: Tx, given: Submission): Promise<void> {
   await lockBackend(tx, given.backend)
   const submission = { ...given, nodes: await skipRemoved(tx, given.nodes) }
-  const requested = submission.nodes.filter((node): node is Planned => 'plan' in node)
+  const requested = submission.nodes.filter((node): node is PlannedNode => 'plan' in node)
   const rows = await lockRows(tx, submission, requested)
   const kind = intentKindOf(submission.kind)
   // Decided under the lock: an install may have begun or ended while the sources were read.
-  const isRepinned = ({ nodeId }: Planned): boolean => kind === 'upgrade' && isOpenInstall(rows.get(nodeId))
+  const isRepinned = ({ nodeId }: PlannedNode): boolean => kind === 'upgrade' && isOpenInstall(rows.get(nodeId))
   const repinned = requested.filter(isRepinned)
   const planned = requested.filter((node) => !isRepinned(node))
   await tx
@@ -115,7 +115,7 @@ async function submitOne(tx: Tx, given: Submission): Promise<void> {
     })
     .execute()
   if (submission.options['force'] === true) await drainUsers(tx, submission, planned)
-  const isAttached = (node: Planned): boolean => decideSubmission({ kind, plan: node.plan }, rows.get(node.nodeId) ?? null) === 'attach'
+  const isAttached = (node: PlannedNode): boolean => decideSubmission({ kind, plan: node.plan }, rows.get(node.nodeId) ?? null) === 'attach'
   const taken = planned.filter((node) => !isAttached(node))
   const { id, backend, rollout } = submission
   const begun = rollout === undefined ? new Map() : await beginRollout(tx, { id, backend, spec: rollout, nodes: taken, rows })
@@ -149,7 +149,7 @@ async function skipRemoved(tx: Tx, nodes: readonly SubmittedNode[]): Promise<Sub
  * For a forced deletion: drains the replicas of the backend on these nodes first. A model that runs nowhere else is unloaded,
  * because its load would install the backend again at once.
  */
-async function drainUsers(tx: Tx, { backend }: Submission, nodes: readonly Planned[]): Promise<void> {
+async function drainUsers(tx: Tx, { backend }: Submission, nodes: readonly PlannedNode[]): Promise<void> {
   if (nodes.length === 0) return
   await sql`
     with drained as (
@@ -169,7 +169,7 @@ const isOpenInstall = (row: IntentRecord | undefined): boolean =>
 export const intentKindOf = (kind: Submission['kind']): IntentKind =>
   kind === 'backend.install' ? 'install' : kind === 'backend.upgrade' ? 'upgrade' : 'delete'
 
-async function lockRows(tx: Tx, { backend }: Submission, planned: readonly Planned[]): Promise<Map<string, Row>> {
+async function lockRows(tx: Tx, { backend }: Submission, planned: readonly PlannedNode[]): Promise<Map<string, Row>> {
   if (planned.length === 0) return new Map()
   const ids = planned.map((node) => node.nodeId)
   const rows = await tx
@@ -192,7 +192,7 @@ async function lockRows(tx: Tx, { backend }: Submission, planned: readonly Plann
 async function takeOver(
   tx: Tx,
   submission: Submission,
-  { nodes, begun }: { nodes: readonly Planned[]; begun: ReadonlyMap<string, RolloutPlace> },
+  { nodes, begun }: { nodes: readonly PlannedNode[]; begun: ReadonlyMap<string, RolloutPlace> },
 ): Promise<void> {
   if (nodes.length === 0) return
   const { id, kind, backend } = submission
@@ -231,7 +231,7 @@ async function takeOver(
 }
 
 /** Both operations wait for the same intent, also for one that was applied and is still watched. */
-async function attach(tx: Tx, submission: Submission, nodes: readonly Planned[]): Promise<void> {
+async function attach(tx: Tx, submission: Submission, nodes: readonly PlannedNode[]): Promise<void> {
   if (nodes.length === 0) return
   await sql`
     with hurried as (
@@ -258,7 +258,7 @@ async function attach(tx: Tx, submission: Submission, nodes: readonly Planned[])
 }
 
 /** Nodes with an open install are skipped by the upgrade; the message says why. */
-async function skip(tx: Tx, submission: Submission, repinned: readonly Planned[]): Promise<void> {
+async function skip(tx: Tx, submission: Submission, repinned: readonly PlannedNode[]): Promise<void> {
   const waiting = repinned.map((node) => ({ ...node, skip: 'the open install continues with the newest version' }))
   const skipped = [...submission.nodes.flatMap((node) => ('skip' in node ? [node] : [])), ...waiting]
   if (skipped.length === 0) return
@@ -278,7 +278,7 @@ async function skip(tx: Tx, submission: Submission, repinned: readonly Planned[]
 }
 
 /** A new intent for the newest content, of the same operation. The operations that wait for the old one follow it. */
-async function repin(tx: Tx, { id, backend }: Submission, repinned: readonly Repinned[]): Promise<void> {
+async function repin(tx: Tx, { id, backend }: Submission, repinned: readonly RepinnedNode[]): Promise<void> {
   const old = new Map(repinned.map(({ nodeId, row }) => [nodeId as string, row.intent.generation]))
   const stored = await storeIntents(
     tx,

@@ -1,7 +1,7 @@
 // Judges replies of workers about one operation, for every kind of work. Pure: intents.pure.ts and loads.pure.ts turn the
 // verdicts into events, protocol/states moves the rows.
 import { unreachable, type CommandReply, type Failure, type NodeId, type OperationId, type OpStatusReply } from '@muster/protocol'
-import type { BytesSeen } from '../store/intent-rows.ts'
+import type { ReportedBytes } from '../store/intent-rows.ts'
 import type { ProgressTick } from '../store/intents.ts'
 
 /** Prefix of the operation ids under which workers know loads. Every other id is that of an operation with intents. */
@@ -54,7 +54,7 @@ export type StallLimits = Readonly<{ now: number; quietMs: number; stallMs: numb
 /** Workers number their signs of life, since not every sign moves a byte. Waiting in the worker's queue is no stall. */
 export function hasMoved(
   { state, phase, current, progress_seq: seq }: OpStatusReply,
-  seen: Pick<BytesSeen, 'phase' | 'current' | 'seq'>,
+  seen: Pick<ReportedBytes, 'phase' | 'current' | 'seq'>,
 ): boolean {
   if (state === 'accepted') return true
   if (seq !== undefined) return seen.seq === null || seq > seen.seq
@@ -74,7 +74,7 @@ type TickSubject = Readonly<{ nodeId: NodeId; opId: OperationId; epoch: number }
 /** A reply to a query counts as a progress message: all progress messages may be lost. */
 export function tickOf(
   { nodeId, opId, epoch }: TickSubject,
-  { fileName }: Pick<BytesSeen, 'fileName'>,
+  { fileName }: Pick<ReportedBytes, 'fileName'>,
   reply: OpStatusReply,
 ): ProgressTick {
   const { phase = null, current = 0, total = 0, progress_seq: seq = null } = reply

@@ -7,7 +7,7 @@ export type Params<P extends ParamSchemas> = { readonly [K in keyof P]: z.infer<
 /** For subscriptions: a parameter, or `*`. */
 export type ParamsOrAny<P extends ParamSchemas> = { readonly [K in keyof P]: z.infer<P[K]> | '*' }
 
-interface Addressed<P extends ParamSchemas> {
+interface AddressedMessage<P extends ParamSchemas> {
   readonly subject: string
   readonly params: P
 }
@@ -15,12 +15,12 @@ export interface Command<
   P extends ParamSchemas = ParamSchemas,
   Q extends z.ZodType = z.ZodType,
   R extends z.ZodType = z.ZodType,
-> extends Addressed<P> {
+> extends AddressedMessage<P> {
   readonly kind: 'command'
   readonly request: Q
   readonly reply: R
 }
-export interface Topic<P extends ParamSchemas = ParamSchemas, M extends z.ZodType = z.ZodType> extends Addressed<P> {
+export interface Topic<P extends ParamSchemas = ParamSchemas, M extends z.ZodType = z.ZodType> extends AddressedMessage<P> {
   readonly kind: 'topic'
   readonly message: M
 }
@@ -35,7 +35,7 @@ export const topic = <P extends ParamSchemas, M extends z.ZodType>(definition: O
 })
 
 /** The subject for these parameters; throws on a parameter that could change the subject's shape. */
-export function formatSubject<P extends ParamSchemas>(definition: Addressed<P>, to: ParamsOrAny<P>): string {
+export function formatSubject<P extends ParamSchemas>(definition: AddressedMessage<P>, to: ParamsOrAny<P>): string {
   return definition.subject.replace(/\{(\w+)\}/g, (_, name: string) => {
     const value = to[name]
     if (value === '*') return '*'
@@ -46,7 +46,7 @@ export function formatSubject<P extends ParamSchemas>(definition: Addressed<P>, 
 }
 
 /** The parameters of a received subject; null when it does not match this definition. */
-export function parseSubject<P extends ParamSchemas>(definition: Addressed<P>, subject: string): Params<P> | null {
+export function parseSubject<P extends ParamSchemas>(definition: AddressedMessage<P>, subject: string): Params<P> | null {
   const want = definition.subject.split('.')
   const got = subject.split('.')
   if (want.length !== got.length) return null

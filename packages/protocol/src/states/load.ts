@@ -171,8 +171,8 @@ export function isLoadDue(load: Load, now: number): boolean {
   return isFree && load.state !== 'ready' && load.nextAt !== null && load.nextAt <= now
 }
 
-type Unplaced = Extract<Load, { state: 'waiting' | 'failed' }>
-const isUnplaced = (load: Load): load is Unplaced => load.state === 'waiting' || load.state === 'failed'
+type UnplacedLoad = Extract<Load, { state: 'waiting' | 'failed' }>
+const isUnplaced = (load: Load): load is UnplacedLoad => load.state === 'waiting' || load.state === 'failed'
 
 const commonOf = ({ model, purpose, ordinal, revision, epoch, attempts, pin, needsCheck, isRoomMade, note }: Load): Common => ({
   model,
@@ -202,8 +202,8 @@ function placed(load: Load, { nodeId, opId, replicaId }: Extract<LoadEvent, { ty
   }
 }
 
-type Placed = Readonly<{ nodeId: NodeId; opId: OperationId | null; replicaId: ReplicaId | null }>
-const ready = (load: Load, { nodeId, opId, replicaId }: Placed, now: number): Load => ({
+type LoadPlace = Readonly<{ nodeId: NodeId; opId: OperationId | null; replicaId: ReplicaId | null }>
+const ready = (load: Load, { nodeId, opId, replicaId }: LoadPlace, now: number): Load => ({
   ...commonOf(load),
   ...{ state: 'ready', nodeId, opId, replicaId, readyAt: now },
 })

@@ -39,7 +39,7 @@ const Config = z.object({
 })
 export type Config = z.infer<typeof Config>
 
-interface Received {
+interface ManifestContext {
   /** The name of the document in errors. */
   readonly what: string
   readonly contentType: string | undefined
@@ -52,7 +52,7 @@ interface Received {
 export type ManifestPurpose = 'image' | 'artifact'
 
 /** The types in the header, the index and the document, and its shape, must agree. */
-export function parseManifest(bytes: Uint8Array, { what, contentType, describedAs, purpose = 'image' }: Received): ImageDocument {
+export function parseManifest(bytes: Uint8Array, { what, contentType, describedAs, purpose = 'image' }: ManifestContext): ImageDocument {
   const document = parseObject(bytes, what)
   // An ambiguous document: two programs could see two images in it (CVE-2021-41190).
   if ('layers' in document && 'manifests' in document) return refuse(what, 'it has both layers and manifests')

@@ -81,16 +81,16 @@ export async function openLayout(directory: string) {
   }
 }
 
-type Listed = Readonly<{ digest?: unknown; annotations?: Readonly<Record<string, unknown>> }>
+type ListedManifest = Readonly<{ digest?: unknown; annotations?: Readonly<Record<string, unknown>> }>
 
-async function readIndex(directory: string): Promise<Listed[]> {
+async function readIndex(directory: string): Promise<ListedManifest[]> {
   const text = await readFile(join(directory, 'index.json'), 'utf8').catch(() => '{}')
   const parsed: unknown = JSON.parse(text)
   const manifests = typeof parsed === 'object' && parsed !== null && 'manifests' in parsed ? parsed.manifests : []
-  return Array.isArray(manifests) ? (manifests as Listed[]) : []
+  return Array.isArray(manifests) ? (manifests as ListedManifest[]) : []
 }
 
-const isReplaced = (listed: Listed, image: Descriptor, refName: string | null): boolean => {
+const isReplaced = (listed: ListedManifest, image: Descriptor, refName: string | null): boolean => {
   const name = listed.annotations?.['org.opencontainers.image.ref.name'] ?? null
   return refName === null ? listed.digest === image.digest && name === null : name === refName
 }

@@ -43,18 +43,18 @@ export const keys = {
   validation: (name: string | null, text: string) => ['validate', name, text] as const,
 } as const
 
-type Keyed = { readonly queryKey: QueryKey }
+type KeyedQuery = { readonly queryKey: QueryKey }
 
 /** Matches this list of any node or model. */
 export const isNodeQuery =
   (resource: NodeResource) =>
-  ({ queryKey: [owner, , list] }: Keyed): boolean =>
+  ({ queryKey: [owner, , list] }: KeyedQuery): boolean =>
     owner === 'node' && list === resource
 export const isModelQuery =
   (resource: ModelResource) =>
-  ({ queryKey: [owner, , list] }: Keyed): boolean =>
+  ({ queryKey: [owner, , list] }: KeyedQuery): boolean =>
     owner === 'model' && list === resource
-export const isOperationQuery = ({ queryKey: [kind] }: Keyed): boolean => kind === 'operation'
+export const isOperationQuery = ({ queryKey: [kind] }: KeyedQuery): boolean => kind === 'operation'
 
 const query = <K extends QueryKey, T>(queryKey: K, read: (context: { readonly signal: AbortSignal }) => Promise<T>) =>
   queryOptions({ queryKey, queryFn: ({ signal }) => read({ signal }) })

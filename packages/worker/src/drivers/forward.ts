@@ -5,7 +5,7 @@ import { PassThrough, type Readable } from 'node:stream'
 import type { Dispatcher } from 'undici'
 import { FleetError } from '@muster/protocol'
 
-export type Forwarding = Readonly<{
+export type ForwardOptions = Readonly<{
   path: string
   /** Added to the response. */
   headers: Readonly<Record<string, string>>
@@ -21,7 +21,7 @@ export async function forward(
   dispatcher: Dispatcher,
   request: IncomingMessage,
   response: ServerResponse,
-  forwarding: Forwarding,
+  forwarding: ForwardOptions,
 ): Promise<void> {
   const body = await bodyOf(request)
   if (body === 'gone' || response.destroyed) return
@@ -39,14 +39,14 @@ export async function forward(
 
 class Exchange implements Dispatcher.DispatchHandler {
   readonly #response: ServerResponse
-  readonly #forwarding: Forwarding
+  readonly #forwarding: ForwardOptions
   readonly #reject: (error: Error) => void
   #upstream: Dispatcher.DispatchController | null = null
   #hasBegun = false
   #hasWritten = false
   #isOver = false
 
-  constructor(response: ServerResponse, forwarding: Forwarding, reject: (error: Error) => void) {
+  constructor(response: ServerResponse, forwarding: ForwardOptions, reject: (error: Error) => void) {
     this.#response = response
     this.#forwarding = forwarding
     this.#reject = reject

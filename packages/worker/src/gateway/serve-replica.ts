@@ -45,7 +45,7 @@ export async function serveReplica(deps: ReplicaDeps, request: IncomingMessage, 
     if (request.headers.expect !== undefined) response.writeContinue()
     await admission.connection.handle(request, response, { path, headers: answerHeaders(id.data, admission) })
   } catch (error) {
-    failed(deps, response, { id: id.data, error })
+    reportFailure(deps, response, { id: id.data, error })
   }
 }
 
@@ -66,7 +66,7 @@ function rejectRequest(response: ServerResponse, id: ReplicaId, { refused, statu
   respond(response, status, { error: { message, type: 'server_error', param: null, code } }, { [replicaHeader]: id, ...reason })
 }
 
-function failed({ log }: ReplicaDeps, response: ServerResponse, { id, error }: { id: ReplicaId; error: unknown }): void {
+function reportFailure({ log }: ReplicaDeps, response: ServerResponse, { id, error }: { id: ReplicaId; error: unknown }): void {
   const { code, message } = failureOf(error)
   if (response.destroyed || response.writableEnded) return
   log.warn('replica did not answer', { replica_id: id, reason: message })

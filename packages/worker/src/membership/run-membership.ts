@@ -45,8 +45,8 @@ export async function runMembership(deps: MembershipDeps, initial: Membership): 
     const facts: JoinFacts = { hasToken, controllerUrl: client.current() }
     const sentAt = clock.monotonic()
     const event = signal.aborted
-      ? stopped(signal)
-      : await request(deps, before).catch((error: unknown) => (signal.aborted ? stopped(signal) : Promise.reject(error)))
+      ? eventOfAbort(signal)
+      : await request(deps, before).catch((error: unknown) => (signal.aborted ? eventOfAbort(signal) : Promise.reject(error)))
     const next = step(before, event, facts)
     if (next === null) throw new Error(`the event ${event.type} is not legal in the state ${before.state}`)
     now = next
@@ -64,7 +64,7 @@ async function request(deps: MembershipDeps, now: Exclude<Membership, EndedMembe
     const answer = await client.call(nodeAgentRoutes.register, { body: deps.registration(), timeoutMs: registerTimeoutMs, signal })
     return answer.kind === 'ok'
       ? { type: 'registered', nodeId: answer.body.id, isApproved: answer.body.status !== 'pending' }
-      : failed(answer)
+      : eventOfFailure(answer)
   }
   const known = now.state === 'registered' ? {} : { known: now.session.etag }
   const answer = await client.call(nodeAgentRoutes.session, {
@@ -74,10 +74,10 @@ async function request(deps: MembershipDeps, now: Exclude<Membership, EndedMembe
     signal,
   })
   deps.onPolled(answer.kind)
-  return answer.kind === 'ok' ? { type: 'session', session: answer.body } : failed(answer)
+  return answer.kind === 'ok' ? { type: 'session', session: answer.body } : eventOfFailure(answer)
 }
 
-function failed(answer: Exclude<Answer<never>, { kind: 'ok' }>): MembershipEvent {
+function eventOfFailure(answer: Exclude<Answer<never>, { kind: 'ok' }>): MembershipEvent {
   switch (answer.kind) {
     case 'refused': {
       const { status, code, message, retryAfterMs } = answer
@@ -90,7 +90,7 @@ function failed(answer: Exclude<Answer<never>, { kind: 'ok' }>): MembershipEvent
   }
 }
 
-function stopped({ reason }: AbortSignal): MembershipEvent {
+function eventOfAbort({ reason }: AbortSignal): MembershipEvent {
   return { type: 'stop', message: typeof reason === 'string' ? reason : 'stopped' }
 }
 

@@ -30,7 +30,7 @@ export async function collectContent(deps: CollectContentDeps, freed: ReadonlySe
   // Observe holds before reading folders: the content of a folder placed from here on is held at some time, and stays.
   using held = holds.observe()
   const unnamed = new Set(freed)
-  for (const folder of outdated((await folders.list()).found, deps)) {
+  for (const folder of findOutdated((await folders.list()).found, deps)) {
     await folders.removeFolder(folder.path)
     for (const { digest } of folder.record.files) unnamed.add(digest)
   }
@@ -66,7 +66,7 @@ export async function collectContent(deps: CollectContentDeps, freed: ReadonlySe
 }
 
 /** Keeps the last used revision of each model; other revisions while they are used, and for a day in case of a rollback. */
-function outdated(found: readonly ModelFolder[], { isFolderUsed, clock }: CollectContentDeps): readonly ModelFolder[] {
+function findOutdated(found: readonly ModelFolder[], { isFolderUsed, clock }: CollectContentDeps): readonly ModelFolder[] {
   const latest = new Map<string, ModelFolder>()
   for (const folder of found) {
     const { model } = folder.record

@@ -21,7 +21,7 @@ import { type ExecutorDeps, requestOf } from './run-operation.ts'
 
 export interface Operations {
   /** Resolves when the command is stored, or refused and nothing changed. */
-  submit(command: BackendCommand): Promise<Submitted>
+  submit(command: BackendCommand): Promise<SubmitResult>
   active(): readonly OperationId[]
   inventory(): Promise<BackendList>
   /** Publishes the inventory after a change that no operation made. */
@@ -144,7 +144,7 @@ function readOnly(
   }
 }
 
-type Submitted =
+type SubmitResult =
   /** `ended` rejects when this worker stops before the work is done. */
   Readonly<{ accepted: true; ended: Promise<Outcome> }> | Readonly<{ accepted: false; failure: Failure }>
 
@@ -157,7 +157,7 @@ type AdmissionDeps = ExecutorDeps & Readonly<{ executor: Executor }>
  * Accepts or refuses a command. An accepted command is in the journal before its sender gets the reply; a refused one leaves no
  * trace.
  */
-function createAdmission(deps: AdmissionDeps): (command: BackendCommand) => Promise<Submitted> {
+function createAdmission(deps: AdmissionDeps): (command: BackendCommand) => Promise<SubmitResult> {
   const { ledger, executor, installer, step } = deps
   return async (received) => {
     await step('W.recv')
@@ -189,7 +189,7 @@ async function canonicalName(name: BackendName, { ledger, installer, log }: Admi
   return listed === name ? name : (ledger.canonicalName(name) ?? listed ?? name)
 }
 
-async function accept(command: BackendCommand, cancels: readonly number[], { ledger, executor }: AdmissionDeps): Promise<Submitted> {
+async function accept(command: BackendCommand, cancels: readonly number[], { ledger, executor }: AdmissionDeps): Promise<SubmitResult> {
   const work = ledger.add(command)
   const ended = executor.start(work)
   try {
@@ -206,7 +206,7 @@ async function join(
   work: Work,
   { op_id, epoch }: BackendCommand,
   { ledger, journal, executor, publisher }: AdmissionDeps,
-): Promise<Submitted> {
+): Promise<SubmitResult> {
   const ended = executor.ended(work)
   ended.catch(() => undefined)
   const isNewOp = op_id !== undefined && !work.opIds.has(op_id)
@@ -239,4 +239,4 @@ async function refusalOf(command: BackendCommand, { installer, clock }: Admissio
   return (await settlesWithin({ clock, ms: refusalWaitMs }, refusal)) ? await refusal : null
 }
 
-const refused = (failure: Failure): Submitted => ({ accepted: false, failure })
+const refused = (failure: Failure): SubmitResult => ({ accepted: false, failure })

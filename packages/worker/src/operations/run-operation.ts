@@ -140,7 +140,7 @@ async function install(command: BackendCommand, { installer, context }: InstallT
   context.onProgress({ phase: 'resolving' })
   if (!force && (await suffices(command, installer))) return await currentVersion(command, installer)
   const outcome = await installer.install(requestOf(command), context)
-  return await confirmed(command, installer, { ...outcome, wanted: digest ?? outcome.digest })
+  return await confirmResult(command, installer, { ...outcome, wanted: digest ?? outcome.digest })
 }
 
 /** Any version suffices unless the command is exact; an exact version that has a URI and no digest must be resolved first. */
@@ -157,7 +157,7 @@ async function upgrade(command: BackendCommand, { installer, context }: InstallT
   if (isCurrent && command.strategy === 'recreate') await installer.stopOutdated(backend, context)
   if (isCurrent && (await installer.verify(backend, context)) === 'intact') return await currentVersion(command, installer)
   const outcome = isCurrent ? await installer.repair(backend, context) : await installer.install(requestOf(command), context)
-  return await confirmed(command, installer, { ...outcome, wanted: digest ?? outcome.digest })
+  return await confirmResult(command, installer, { ...outcome, wanted: digest ?? outcome.digest })
 }
 
 async function remove(command: BackendCommand, { installer, context }: InstallTools): Promise<Success> {
@@ -167,7 +167,11 @@ async function remove(command: BackendCommand, { installer, context }: InstallTo
   return {}
 }
 
-async function confirmed(command: BackendCommand, installer: Installer, outcome: InstallOutcome & { wanted: Digest }): Promise<Success> {
+async function confirmResult(
+  command: BackendCommand,
+  installer: Installer,
+  outcome: InstallOutcome & { wanted: Digest },
+): Promise<Success> {
   const { wanted, digest, version } = outcome
   if (!(await installer.isInstalled(command.backend, wanted))) throw notInPlace(command, `${wanted} is not installed`)
   return { digest, version: version.slice(0, 256) }

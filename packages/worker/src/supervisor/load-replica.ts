@@ -186,9 +186,9 @@ async function awaitReady(replica: Replica, started: StartedProcess, deps: Repli
 
 const ended = (): FleetError => new FleetError({ code: 'unavailable', retry: 'backoff', message: 'its process ended before it was ready' })
 
-type Listening = Readonly<{ replica: Replica; address: BackendAddress; process: LeadProcess; signal: AbortSignal }>
+type StartedBackend = Readonly<{ replica: Replica; address: BackendAddress; process: LeadProcess; signal: AbortSignal }>
 
-async function waitUntilListening({ replica, address, process, signal }: Listening, { workerId, clock }: ReplicaDeps): Promise<void> {
+async function waitUntilListening({ replica, address, process, signal }: StartedBackend, { workerId, clock }: ReplicaDeps): Promise<void> {
   // A socket in a private directory needs no proof; on a port, no request is sent before the listener is known.
   if (address.kind === 'unix') return
   const owner = { group: process.identity.pid, replicaId: replica.id, workerId }

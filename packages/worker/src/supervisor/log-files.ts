@@ -72,7 +72,7 @@ export async function openLogFiles({ directory, clock, log, limitBytes = 10 * 10
       const files = [path(id), ...Array.from({ length: keptFiles }, (_, at) => older(id, at + 1))]
       await Promise.all(files.map((each) => rm(each, { force: true })))
     },
-    read: (which, { follow, signal }) => Readable.from(followed(which, { path, clock, follow, signal })),
+    read: (which, { follow, signal }) => Readable.from(readFollowed(which, { path, clock, follow, signal })),
   }
 }
 
@@ -101,9 +101,9 @@ async function lastLinesOf(path: string): Promise<string[]> {
     .map((line) => (line.length > lineCharacters ? `…${line.slice(1 - lineCharacters)}` : line))
 }
 
-type Following = Readonly<{ path: (id: ReplicaId) => string; clock: Clock; follow: boolean; signal: AbortSignal }>
+type FollowOptions = Readonly<{ path: (id: ReplicaId) => string; clock: Clock; follow: boolean; signal: AbortSignal }>
 
-async function* followed(which: () => readonly ReplicaId[], { path, clock, follow, signal }: Following): AsyncGenerator<Buffer> {
+async function* readFollowed(which: () => readonly ReplicaId[], { path, clock, follow, signal }: FollowOptions): AsyncGenerator<Buffer> {
   const offsets = new Map<ReplicaId, number>()
   let shown: ReplicaId | null = null
   do {

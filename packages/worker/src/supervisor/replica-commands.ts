@@ -17,7 +17,7 @@ import { configOf, loadReplica, takeTree } from './load-replica.ts'
 import type { ReplicaRecord } from './replica-record.ts'
 import { eventsOf, loadStatus, replicaFields } from './replica-report.pure.ts'
 import { createReplica, isGone, save, stateOf, type Replica, type ReplicaDeps } from './replica.ts'
-import type { Accepted } from './replicas.ts'
+import type { LoadReply } from './replicas.ts'
 
 /** The state that all commands share. */
 export type Supervisor = Readonly<{
@@ -33,7 +33,7 @@ export type Supervisor = Readonly<{
 
 const cancelled = (message: string): Failure => ({ code: 'cancelled', retry: 'never', message })
 
-export async function acceptLoad(supervisor: Supervisor, { order, isBare }: { order: LoadModel; isBare: boolean }): Promise<Accepted> {
+export async function acceptLoad(supervisor: Supervisor, { order, isBare }: { order: LoadModel; isBare: boolean }): Promise<LoadReply> {
   const { replicas, deps, publisher } = supervisor
   const others = [...replicas.values()].map(({ record }) => record)
   const verdict = decideLoad(order, { others, isStopping: supervisor.isStopping(), newer: supervisor.newer })
@@ -74,7 +74,7 @@ async function checkAndSave(replica: Replica, deps: ReplicaDeps): Promise<void> 
   await save(replica, deps)
 }
 
-async function joinLoad(supervisor: Supervisor, { replica_id: id, op_id: opId }: LoadModel): Promise<Accepted> {
+async function joinLoad(supervisor: Supervisor, { replica_id: id, op_id: opId }: LoadModel): Promise<LoadReply> {
   const { replicas, deps, publisher } = supervisor
   const replica = replicas.get(id)
   if (replica === undefined) throw new Error('a joined replica is known')
@@ -119,7 +119,7 @@ export function startLoad({ replicas, deps }: Supervisor, replica: Replica): voi
   void loadReplica(replica, Promise.all(before.map(({ gone }) => gone.promise)), deps)
 }
 
-export async function unload({ replicas, deps }: Supervisor, id: ReplicaId, { force }: { force: boolean }): Promise<Accepted> {
+export async function unload({ replicas, deps }: Supervisor, id: ReplicaId, { force }: { force: boolean }): Promise<LoadReply> {
   const replica = replicas.get(id)
   if (replica === undefined || isGone(replica)) return { accepted: true }
   try {

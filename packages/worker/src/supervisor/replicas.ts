@@ -37,7 +37,7 @@ import { openReplicaRecords, type ReplicaRecord } from './replica-record.ts'
 import { eventsOf, publicState, replicaFields } from './replica-report.pure.ts'
 import { admit, createReplica, isGone, stateOf, type Pace, type Replica, type ReplicaDeps } from './replica.ts'
 
-export type Accepted = Readonly<{ accepted: true } | { accepted: false; failure: Failure }>
+export type LoadReply = Readonly<{ accepted: true } | { accepted: false; failure: Failure }>
 
 export type RunningReplica = Readonly<{
   replicaId: ReplicaId
@@ -66,9 +66,9 @@ export type LogQuery = Readonly<{
 
 export interface Replicas {
   /** Resolves when the load is stored, or refused. The same command again joins. `isBare`: start a process without a model. */
-  load(order: LoadModel, how?: { isBare: boolean }): Promise<Accepted>
+  load(order: LoadModel, how?: { isBare: boolean }): Promise<LoadReply>
   /** Drains (unless forced) and stops exactly this process; accepted once stored. An unknown replica is unloaded already. */
-  unload(replicaId: ReplicaId, how: { force: boolean }): Promise<Accepted>
+  unload(replicaId: ReplicaId, how: { force: boolean }): Promise<LoadReply>
   /** Stops every process of a backend (null: of all), or those of outdated versions; resolves when they have exited. */
   stopBackend(backend: BackendName | null, how: { force: boolean; only?: 'outdated' }): Promise<void>
   /** Makes processes of this version report the digest under which it is listed now. */

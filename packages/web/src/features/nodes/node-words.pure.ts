@@ -113,14 +113,14 @@ const formatNameCount = ({ name, count }: NameCount): string => (count === 1 ? n
 
 const capital = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1)
 
-type Affected = Pick<NodeView, 'name' | 'status' | 'node_type' | 'pending_ops'>
+type AffectedNode = Pick<NodeView, 'name' | 'status' | 'node_type' | 'pending_ops'>
 
 const listReplicas = (replicas: readonly ReplicaView[]): string =>
   listNames(countNames(replicas.map(({ model }) => model)).map(formatNameCount), 8)
 /** Exited replicas are listed for a while. */
 const live = (replicas: readonly ReplicaView[]): ReplicaView[] => replicas.filter(({ state }) => state !== 'exited')
 
-export function drainEffects(node: Affected, replicas: readonly ReplicaView[]): string[] {
+export function drainEffects(node: AffectedNode, replicas: readonly ReplicaView[]): string[] {
   const here = live(replicas)
   return [
     'It gets no new work until it is resumed, also after restarts.',
@@ -133,7 +133,7 @@ export function drainEffects(node: Affected, replicas: readonly ReplicaView[]): 
   ]
 }
 
-export function removalEffects(node: Affected, replicas: readonly ReplicaView[]): string[] {
+export function removalEffects(node: AffectedNode, replicas: readonly ReplicaView[]): string[] {
   const here = live(replicas)
   return [
     here.length === 0

@@ -20,17 +20,17 @@ export async function loadModel({
   address,
   ...readiness
 }: Readiness & Readonly<{ clock: Clock; address: BackendAddress; threads: number }>): Promise<void> {
-  using held = holding(address)
+  using held = acquireClient(address)
   await waitUntilHealthy(clock, held.client, readiness)
   await load(clock, held.client, readiness)
 }
 
 export async function hasModel(spec: ReplicaSpec, address: BackendAddress, signal: AbortSignal): Promise<boolean> {
-  using held = holding(address)
+  using held = acquireClient(address)
   return await hasThisModel(held.client, spec, signal)
 }
 
-function holding(address: BackendAddress): Disposable & { readonly client: BackendClient } {
+function acquireClient(address: BackendAddress): Disposable & { readonly client: BackendClient } {
   const client = createBackendClient(address)
   return { client, [Symbol.dispose]: () => client.close() }
 }

@@ -31,7 +31,7 @@ export function toLoadOptions(spec: ReplicaSpec, fields: readonly Field[], threa
   const named: Record<string, unknown> = {}
   for (const [key, value] of Object.entries(config.parameters)) {
     const field = byName.get(plain(otherNames[key] ?? key))
-    if (field !== undefined && value !== null && !notForLoading.has(key)) named[field.name] = checked(value, field, { key, spec })
+    if (field !== undefined && value !== null && !notForLoading.has(key)) named[field.name] = checkValue(value, field, { key, spec })
   }
   return {
     ...defaults,
@@ -48,7 +48,7 @@ export function toLoadOptions(spec: ReplicaSpec, fields: readonly Field[], threa
 
 const plain = (name: string): string => name.replaceAll('_', '').toLowerCase()
 
-function checked(value: unknown, field: Field, { key, spec }: { key: string; spec: ReplicaSpec }): unknown {
+function checkValue(value: unknown, field: Field, { key, spec }: { key: string; spec: ReplicaSpec }): unknown {
   const isRight = field.isRepeated ? Array.isArray(value) && value.every((each) => isOf(field.kind, each)) : isOf(field.kind, value)
   if (isRight) return value
   const wanted = `${field.isRepeated ? 'a list of ' : 'a '}${field.kind.replace('TYPE_', '').toLowerCase()}`

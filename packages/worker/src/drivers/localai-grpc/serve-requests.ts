@@ -52,7 +52,7 @@ async function generate(
 }
 
 async function whole(exchange: Exchange, { head, options, limit }: Job): Promise<void> {
-  await translating(exchange, async (signal) =>
+  await translate(exchange, async (signal) =>
     answer(exchange, 200, wholeAnswer(head, await exchange.client.predict(options, { signal }), limit)),
   )
 }
@@ -109,7 +109,7 @@ export async function serveEmbeddings(exchange: Exchange): Promise<void> {
       param: 'dimensions',
     })
   }
-  await translating(exchange, async (signal) => {
+  await translate(exchange, async (signal) => {
     const results: EmbeddingResult[] = []
     // One after the other: a backend computes one at a time, and a disconnect cancels the rest.
     for (const input of inputsOf(request.input)) {
@@ -126,13 +126,13 @@ export async function serveEmbeddings(exchange: Exchange): Promise<void> {
 export async function serveTokenize(exchange: Exchange): Promise<void> {
   const text = await readBody(exchange, TokenizeRequest)
   if (text === null) return
-  await translating(exchange, async (signal) => {
+  await translate(exchange, async (signal) => {
     const { tokens } = await exchange.client.tokenize({ Prompt: text, ModelIdentity: modelIdentityOf(exchange.spec) }, { signal })
     answer(exchange, 200, { tokens })
   })
 }
 
-async function translating(exchange: Exchange, work: (signal: AbortSignal) => Promise<void>): Promise<void> {
+async function translate(exchange: Exchange, work: (signal: AbortSignal) => Promise<void>): Promise<void> {
   try {
     await work(callerGone(exchange))
   } catch (error) {

@@ -9,7 +9,7 @@ import { refusal } from './refusal.ts'
 
 export type Compression = 'none' | 'gzip' | 'zstd'
 
-export interface Packed {
+export interface PackedLayer {
   readonly path: string
   readonly size: number
   readonly compression: Compression
@@ -28,7 +28,7 @@ const chunkSize = 512 * 1024
 /** 128 MB, the default limit of the zstd command. */
 const windowLogMax = 27
 
-export async function decompress(packed: Packed, sink: Sink, signal: AbortSignal): Promise<void> {
+export async function decompress(packed: PackedLayer, sink: Sink, signal: AbortSignal): Promise<void> {
   switch (packed.compression) {
     case 'none': {
       let packedBytes = 0
@@ -53,7 +53,7 @@ export async function decompress(packed: Packed, sink: Sink, signal: AbortSignal
 }
 
 /** Node's decoder reads one frame; parallel and indexing writers make many. */
-async function zstdFrames(packed: Packed, sink: Sink, signal: AbortSignal): Promise<void> {
+async function zstdFrames(packed: PackedLayer, sink: Sink, signal: AbortSignal): Promise<void> {
   await using file = await open(packed.path, 'r')
   for (let at = 0; at === 0 || at < packed.size;) {
     const { kind, end } = await zstdFrameAt(file, at)
@@ -67,7 +67,7 @@ async function zstdFrames(packed: Packed, sink: Sink, signal: AbortSignal): Prom
 }
 
 interface PackedRange {
-  readonly packed: Packed
+  readonly packed: PackedLayer
   readonly start: number
   readonly end: number
   readonly engine: Gunzip | ZstdDecompress

@@ -109,7 +109,7 @@ export interface Down {
   readonly to: number
 }
 
-export interface Observed {
+export interface Observation {
   readonly controllers: number
   readonly accepted: readonly AcceptedSubmission[]
   readonly shown: readonly ShownRun[]
