@@ -4,7 +4,7 @@ import { createServer } from 'node:http'
 import { parseArgs } from 'node:util'
 
 const { values } = parseArgs({ options: { addr: { type: 'string' } } })
-// oxlint-disable-next-line node/no-process-env -- a program of its own: this is how its worker tells it
+// oxlint-disable-next-line node/no-process-env -- a program of its own: its worker passes settings this way
 const model = process.env.MUSTER_MODEL_NAME || 'echo'
 const largestBody = 16 * 1024 * 1024
 let count = 0

@@ -42,7 +42,7 @@ await load()
 
 function readOrGiveUp() {
   try {
-    // oxlint-disable-next-line node/no-process-env -- a program of its own: this is how its worker tells it
+    // oxlint-disable-next-line node/no-process-env -- a program of its own: its worker passes settings this way
     return readOptions(process.env, log)
   } catch (error) {
     return giveUp(error.message)

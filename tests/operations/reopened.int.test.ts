@@ -368,7 +368,7 @@ describe('a node that is removed', () => {
     expect(await world.api().get('/api/operations?state=active')).toMatchObject({ status: 200, body: { operations: [] } })
   })
 
-  it('while operations for it are submitted leaves no intent waiting for ever', async () => {
+  it('while operations for it are submitted leaves no intent waiting forever', async () => {
     world.publish('between-two', '1.0.0')
     for (let round = 0; round < 5; round += 1) {
       const gone = await world.addWireWorker(`gone-${round}`)

@@ -23,7 +23,10 @@ it('lists, adds and removes galleries', async () => {
     '',
   ])
   expect(await muster('rm', 'localai')).toMatchObject({ code: 0, stdout: 'localai is removed\n' })
-  expect(await muster('rm', 'localai')).toMatchObject({ code: 1, stderr: expect.stringContaining('there is no gallery localai') as string })
+  expect(await muster('rm', 'localai')).toMatchObject({
+    code: 1,
+    stderr: expect.stringContaining('gallery localai does not exist') as string,
+  })
   expect(await muster('rm', 'builtin')).toMatchObject({ code: 1, stderr: expect.stringContaining('comes with Muster') as string })
   expect(await muster('add', '../x', 'https://example.com')).toMatchObject({
     code: 2,

@@ -36,7 +36,7 @@ export function environmentName(flag: string): string {
 
 export function resolveSettings<S extends Settings>(settings: S, sources: SettingsSources): SettingsOf<S> {
   const values = resolveAll(settings, sources).map(({ name, value }) => [name, value] as const)
-  // Each value was made by the setting of its name, as SettingsOf says; fromEntries cannot know.
+  // Each value was made by the setting of its name, as SettingsOf declares; the type of fromEntries does not show it.
   return Object.freeze(Object.fromEntries(values)) as SettingsOf<S>
 }
 

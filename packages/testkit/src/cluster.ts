@@ -16,7 +16,7 @@ export interface ClusterOptions {
   readonly controllers: number
   readonly args?: readonly string[]
   readonly env?: Readonly<Record<string, string>>
-  /** The address of controllers; loopback unless told. */
+  /** The address of controllers; loopback by default. */
   readonly host?: string
 }
 export interface RunningController {

@@ -1,4 +1,4 @@
-// A port nobody listens on, for programs that can't be told to take any and say which.
+// Finds a free port, for programs that cannot choose a port and report it.
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 

@@ -29,7 +29,7 @@ export interface HostileRegistry extends LoopbackServer {
   addBlob(document: Pick<ImageDocument, 'bytes' | 'digest'>): void
   /** For requests whose path contains the text or matches, until it was used `times` times. The first that fits counts. */
   on(path: string | RegExp, behaviour: Behaviour, times?: number): void
-  /** Forgets all that `on` said. */
+  /** Removes all behaviour set by `on`. */
   behave(): void
   /** Asks for credentials on everything below /v2/. */
   guard(guard: Guard): void

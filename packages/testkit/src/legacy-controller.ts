@@ -1,5 +1,5 @@
-// A controller that knows only the original's wire: it waits for the end of each command, tells no
-// generation and no epoch, and upgrades by a forced install where nobody serves upgrades.
+// A controller that knows only the original's wire: it waits for the end of each command, sends no
+// generation and no epoch, and upgrades by a forced install where no worker serves upgrades.
 import { BusError, type Bus } from '@muster/bus'
 import type { NodeId, OperationId } from '@muster/protocol'
 import { legacyWire, type LegacyReply, type LegacyRequest } from './legacy-worker.ts'

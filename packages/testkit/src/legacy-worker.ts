@@ -1,4 +1,4 @@
-// A worker that knows only the original's wire: it answers at the end, has never heard of async,
+// A worker that knows only the original's wire: it answers at the end, does not know async,
 // generations, sequence numbers or op.status, and may lack the upgrade subject and progress.
 import type { Bus, Subscription } from '@muster/bus'
 import { command, NodeId, OperationId, topic } from '@muster/protocol'
@@ -76,7 +76,7 @@ export type LegacyWorkerOptions = Readonly<{
 export interface LegacyWorker extends AsyncDisposable {
   /** Name → version; an upgrade or a forced install raises the version. */
   readonly backends: Map<string, number>
-  /** Everything it was asked to do, as it understood it. */
+  /** All commands that it received, as it understood them. */
   readonly heard: { readonly kind: LegacyWork['kind'] | 'stop'; readonly request: object }[]
   stop(): Promise<void>
 }

@@ -1,4 +1,4 @@
-// The test double of a LocalAI backend (testkit/backends/localai): a real gRPC server that behaves as a test tells it to.
+// The test double of a LocalAI backend (testkit/backends/localai): a real gRPC server that behaves as a test scripts it.
 import { copyFile, cp, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 
@@ -8,10 +8,10 @@ export const localAiBackend = join(import.meta.dirname, '..', 'backends', 'local
 /** Given as the model's `options`, or as its prompt (`scripted {…}`). */
 export type LocalAiScript = Readonly<{
   load_ms?: number
-  /** LoadModel says no, with this message; or fails as a call. */
+  /** LoadModel refuses, with this message; or fails as a call. */
   refuse_load?: string
   fail_load?: string
-  /** The model that it has, whatever it was told to load. */
+  /** The model that it reports, whatever it was commanded to load. */
   actual_model?: string
   unhealthy?: boolean
   tokens?: number

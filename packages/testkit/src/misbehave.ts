@@ -11,7 +11,7 @@ export type Behaviour =
       readonly body?: string | Uint8Array
     }
   | { readonly do: 'redirect'; readonly to: string; readonly status?: number }
-  /** Takes the request and never says anything. */
+  /** Accepts the request and never answers. */
   | { readonly do: 'hang' }
   /** Closes the connection without a word. */
   | { readonly do: 'reset' }

@@ -19,7 +19,7 @@ export interface NatsServer extends AsyncDisposable {
 
 export interface NatsServerOptions {
   readonly port?: number
-  /** Where it listens; loopback unless told. */
+  /** Where it listens; loopback by default. */
   readonly host?: string
   /** More arguments of nats-server, such as `-c FILE`. */
   readonly args?: readonly string[]

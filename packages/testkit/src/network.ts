@@ -9,7 +9,7 @@ export interface Network extends AsyncDisposable {
   /** Address of this machine, as seen from there. */
   readonly hostAddress: string
   readonly address: string
-  /** Nothing gets through in either direction, and nobody is told. */
+  /** Nothing gets through in either direction, and no side is notified. */
   pull(): Promise<void>
   plug(): Promise<void>
 }

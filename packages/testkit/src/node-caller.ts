@@ -1,11 +1,11 @@
-// A worker reduced to its signature: says to /api/node whatever a test wants said.
+// A worker reduced to its signature: sends any request of a test to /api/node.
 import { createNodeKey, newId, signRequest, type NodeKey } from '@muster/host'
 import { createApiClient, type ApiAnswer } from './api-client.ts'
 
 export interface NodeCaller {
   readonly key: NodeKey
   readonly incarnation: string
-  /** Signed now, unless told. */
+  /** The time of the signature; now by default. */
   post(path: string, body: unknown, signedAt?: Date): Promise<ApiAnswer>
   register(fields?: Readonly<Record<string, unknown>>, signedAt?: Date): Promise<ApiAnswer>
 }

@@ -38,7 +38,7 @@ export interface StartedProcess extends AsyncDisposable {
   waitForOutput(pattern: RegExp, timeoutMs?: number): Promise<RegExpExecArray>
   /** To this process alone, as a crash or an operator would; its children live on until `stop`. */
   kill(signal?: NodeJS.Signals): void
-  /** Asks it to end with SIGTERM and kills it, and whatever is left of its group, if it does not. */
+  /** Sends SIGTERM; kills the process and the rest of its group if it does not exit. */
   stop(): Promise<Exit>
 }
 

@@ -1,4 +1,4 @@
-// The scripted backend (testkit/backends/scripted): a real program that behaves as a test tells it to.
+// The scripted backend (testkit/backends/scripted): a real program that behaves as a test scripts it.
 import { cp, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 
@@ -35,7 +35,7 @@ export type ScriptedAnswer = Readonly<{
   delay_ms?: number
   /** Every token is this. */
   say?: string
-  /** Says what it was asked, as JSON. */
+  /** Returns the request, as JSON. */
   echo?: boolean
   answer_after_ms?: number
   /** Computes and answers nobody meanwhile, not even about its health. */

@@ -114,7 +114,7 @@ export function layerFrom(bytes: Buffer, { archive, compression }: { archive: Ui
   return { bytes, digest: sha256(bytes), diffId: sha256(archive), mediaType: mediaTypes[compression], size: bytes.length }
 }
 
-/** One raw block in a frame that asks for a window of `2 ** windowLog` bytes to be read with. */
+/** One raw block in a frame that requires a window of `2 ** windowLog` bytes to be read with. */
 export function zstdWithWindow(archive: Uint8Array, windowLog: number): Buffer {
   const blockHeader = Buffer.alloc(4)
   blockHeader.writeUInt32LE((archive.length << 3) | 1)

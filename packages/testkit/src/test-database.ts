@@ -19,7 +19,7 @@ export interface TestDatabase extends AsyncDisposable {
 }
 
 export interface TestDatabaseOptions {
-  /** The shared server's unless told. */
+  /** The shared server by default. */
   readonly serverUrl?: string
   /** `migrated`, the default on the shared server, has the schema; `empty` has nothing. */
   readonly template?: Template | 'migrated' | 'empty'

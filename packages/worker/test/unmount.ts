@@ -1,4 +1,4 @@
-// Unmounts the disk of a test. Files that a thread closes in the background keep it busy for a moment; a leak would for ever.
+// Unmounts the disk of a test. Files that a thread closes in the background keep it busy for a moment; a leak would forever.
 import { execFileSync } from 'node:child_process'
 import { waitFor } from '@muster/testkit'
 

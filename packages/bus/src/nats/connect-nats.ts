@@ -22,7 +22,7 @@ export interface NatsOptions {
 }
 
 /**
- * Returns at once and connects in the background, with retries for ever: a process must start while NATS is down. Throws
+ * Returns at once and connects in the background, with retries forever: a process must start while NATS is down. Throws
  * only on a malformed URL.
  */
 export async function connectNats(options: NatsOptions): Promise<Bus> {

@@ -1,4 +1,4 @@
-// The bus over NATS: one connection that is kept up for ever. The client library restores a lost socket and its
+// The bus over NATS: one connection that is kept up forever. The client library restores a lost socket and its
 // subscriptions; this file makes the first connection, and a new one when the library gave up.
 import {
   AuthorizationError,

@@ -29,7 +29,7 @@ export function galleryEndpoints({ galleries, builtin }: { galleries: GallerySto
     endpoint(routes.remove, async ({ params: { name } }) => {
       const outcome = name === builtinGalleryName ? 'setting' : await galleries.remove(name)
       if (outcome === 'setting') throw ownedElsewhere(name)
-      if (outcome === 'unknown') throw notFound(`there is no gallery ${name}; GET /api/galleries lists them`)
+      if (outcome === 'unknown') throw notFound(`gallery ${name} does not exist; GET /api/galleries lists all galleries`)
     }),
   ]
 }

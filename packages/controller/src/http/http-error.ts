@@ -90,8 +90,8 @@ export const starting = (): HttpError =>
   new HttpError(503, 'starting', 'this controller is starting and waits for its database', { headers: { 'retry-after': '1' } })
 
 export const notFound = (message: string): HttpError => new HttpError(404, 'not_found', message)
-export const nodeNotFound = (id: NodeId): HttpError => notFound(`there is no node ${id}; GET /api/nodes lists them`)
-export const modelNotFound = (name: ModelName): HttpError => notFound(`there is no model ${name}; GET /api/models lists them`)
+export const nodeNotFound = (id: NodeId): HttpError => notFound(`node ${id} does not exist; GET /api/nodes lists all nodes`)
+export const modelNotFound = (name: ModelName): HttpError => notFound(`model ${name} does not exist; GET /api/models lists all models`)
 
 /** OpenAI's envelope below /v1, Muster's elsewhere. */
 export function errorBody(path: string, error: HttpError): object {

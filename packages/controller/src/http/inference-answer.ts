@@ -50,7 +50,7 @@ export const answerOfError = (error: HttpError): InferenceAnswer => ({
 
 export function unknownModel(model: string): InferenceAnswer {
   const name = model.length > 200 ? `${model.slice(0, 200)}…` : model
-  const message = `there is no model ${JSON.stringify(name)}; GET /v1/models lists them`
+  const message = `model ${JSON.stringify(name)} does not exist; GET /v1/models lists all models`
   return { status: 404, body: { error: { message, type: 'invalid_request_error', param: 'model', code: 'model_not_found' } }, headers: {} }
 }
 

@@ -224,7 +224,8 @@ export function openAiEndpoints(inference: Inference): Endpoint[] {
     endpoint(routes.models, async () => ({ object: 'list' as const, data: inference.models().map(viewOf) })),
     endpoint(routes.model, async ({ params }) => {
       const model = inference.find(params.id)
-      if (model === undefined) throw new HttpError(404, 'model_not_found', `there is no model ${params.id}; GET /v1/models lists them`)
+      if (model === undefined)
+        throw new HttpError(404, 'model_not_found', `model ${params.id} does not exist; GET /v1/models lists all models`)
       return viewOf(model)
     }),
     endpoint(routes.chat, servedBefore),

@@ -15,7 +15,7 @@ export function keyEndpoints({ access }: { access: AccessStore }): Endpoint[] {
     }),
     endpoint(routes.remove, async ({ params }) => {
       const removed = await access.removeKey(params.id)
-      if (removed === null) throw notFound(`there is no key ${params.id}; GET /api/keys lists them`)
+      if (removed === null) throw notFound(`key ${params.id} does not exist; GET /api/keys lists all keys`)
       if (!removed) throw new HttpError(409, 'last_admin_key', `key ${params.id} is the last admin key; make another one first`)
     }),
   ]

@@ -19,7 +19,7 @@ export interface NodeAgentDeps {
   readonly joinFailures: FailureLimit
 }
 
-/** Each refusal tells the operator what to do. */
+/** Each refusal names the remedy. */
 const refusals = {
   wrong_token: () =>
     new HttpError(

@@ -17,7 +17,8 @@ export interface OperationEndpointDeps {
   readonly wake: () => void
 }
 
-const noSuchOperation = (id: string): HttpError => notFound(`there is no operation ${id}; GET /api/operations?state=all lists them`)
+const noSuchOperation = (id: string): HttpError =>
+  notFound(`operation ${id} does not exist; GET /api/operations?state=all lists all operations`)
 
 export function operationEndpoints({ operations, reopen, modelJobs, idempotency, view: viewOf, wake }: OperationEndpointDeps): Endpoint[] {
   const view = async (id: OperationId): Promise<OperationView> => {

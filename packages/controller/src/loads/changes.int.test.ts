@@ -85,7 +85,7 @@ describe('an edit', () => {
     expect(worker.unloads).toEqual([old.replica_id])
   })
 
-  it('is not held up for ever by a controller that is cut off', async () => {
+  it('is not held up forever by a controller that is cut off', async () => {
     await world.routes('cut-off', 0)
     const worker = await world.addWorker('one')
     await world.addModel('tiny', one)

@@ -70,7 +70,7 @@ export function findModel({ models, problems }: OfferedModels, name: ModelName):
   throw new FleetError({
     code: 'not_found',
     retry: 'never',
-    message: `no gallery offers a model ${name}${beside}; GET /api/models/gallery lists them`,
+    message: `no gallery offers a model ${name}${beside}; GET /api/models/gallery lists all offered models`,
   })
 }
 

@@ -177,7 +177,7 @@ export class Refused extends Error {
   }
 }
 
-const unknownNode = (id: NodeId): Refused => new Refused('not_found', `there is no node ${id}; GET /api/nodes lists them`)
+const unknownNode = (id: NodeId): Refused => new Refused('not_found', `node ${id} does not exist; GET /api/nodes lists all nodes`)
 
 const notEligible = (name: string, reason: string): Refused => new Refused('not_eligible', `nothing can be installed on ${name}: ${reason}`)
 

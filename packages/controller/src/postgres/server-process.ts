@@ -71,7 +71,7 @@ async function untilReady(server: ServerProcess, { plan, logSize }: { plan: Serv
   const begin = clock.monotonic()
   let isLogged = false
   while (!(await isReady(clusterDir, server.identity.pid))) {
-    if (hasEnded) throw new Error(`the database server did not start. Its log says: ${await readLogSince(plan.logFile, logSize)}`)
+    if (hasEnded) throw new Error(`the database server did not start; its log: ${await readLogSince(plan.logFile, logSize)}`)
     if (!isLogged && clock.monotonic() - begin > slowStartMs) {
       isLogged = true
       plan.log.warn('database server starts slowly', { log: plan.logFile })

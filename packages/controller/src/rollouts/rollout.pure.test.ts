@@ -123,7 +123,7 @@ describe('a failure', () => {
       'stop, return a, withdraw b',
     ],
     ['waits until nothing runs the new version', [node('a', 1, backOn(['tiny']))], { failure, waits: { left: 1, ms: long - 1 } }, ''],
-    ['but not for ever', [node('a', 1, backOn(['tiny']))], { failure, waits: { left: 1, ms: long } }, 'returned a'],
+    ['but not forever', [node('a', 1, backOn(['tiny']))], { failure, waits: { left: 1, ms: long } }, 'returned a'],
     ['and is done then', [node('a', 1, backOn())], { failure }, 'returned a'],
     ['ends when all are back', [node('a', 1, settled), node('b', 2, settled)], { failure }, 'end failed'],
     ['does not wait for those that are away', [node('a', 1, returning, away), node('b', 2, settled)], { failure }, 'end failed'],

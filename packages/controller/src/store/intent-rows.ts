@@ -216,8 +216,8 @@ export async function lockNodes(tx: Transaction<Database>, ids: ReturnType<typeo
 }
 
 /**
- * An intent takes the place of the last one of its node and backend, with a new generation, and nothing was tried of it. The
- * epoch goes on: workers and progress tell tries apart by it.
+ * An intent takes the place of the last one of its node and backend, with a new generation and without attempts. The epoch
+ * continues: workers and progress distinguish attempts by the epoch.
  */
 export async function storeIntents(
   tx: Transaction<Database>,

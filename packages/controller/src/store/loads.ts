@@ -197,7 +197,7 @@ export class LoadStore {
   }
 
   /**
-   * Called for a request without a replica: asks for one replica and ends a manual unload. One statement that writes only on a
+   * Called for a request without a replica: requests one replica and ends a manual unload. One statement that writes only on a
    * change, so a model that has its load costs one read.
    */
   async ensure(model: ModelName): Promise<boolean> {

@@ -257,7 +257,7 @@ async function attach(tx: Tx, submission: Submission, nodes: readonly PlannedNod
     ) o`.execute(tx)
 }
 
-/** Nodes with an open install are skipped by the upgrade; the message says why. */
+/** Nodes with an open install are skipped by the upgrade; the message contains the reason. */
 async function skip(tx: Tx, submission: Submission, repinned: readonly PlannedNode[]): Promise<void> {
   const waiting = repinned.map((node) => ({ ...node, skip: 'the open install continues with the newest version' }))
   const skipped = [...submission.nodes.flatMap((node) => ('skip' in node ? [node] : [])), ...waiting]

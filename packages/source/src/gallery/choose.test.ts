@@ -62,7 +62,7 @@ describe('chooseBackend', () => {
   ])('finds %s', (_, wanted, traits, want) => {
     expect(chooseBackend(galleries, wanted, traits)).toMatchObject({
       kind: 'found',
-      asked: { name: wanted },
+      requested: { name: wanted },
       found: { entry: { name: want } },
     })
   })

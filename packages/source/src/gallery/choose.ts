@@ -20,17 +20,18 @@ function widening(capability: string): string[] {
 }
 
 export type BackendChoice =
-  /** `asked` is the entry of the requested name: the meta backend, or `found.entry`. */
-  | { readonly kind: 'found'; readonly asked: GalleryEntry; readonly found: FoundBackend }
+  /** `requested` is the entry of the requested name: the meta backend, or `found.entry`. */
+  | { readonly kind: 'found'; readonly requested: GalleryEntry; readonly found: FoundBackend }
   | { readonly kind: 'unknown' | 'unfit'; readonly reason: string }
 
 /** The entry that this node would install for a name. */
 export function chooseBackend(galleries: readonly Gallery[], wanted: string, node: NodeTraits): BackendChoice {
-  const asked = findBackend(galleries, wanted)
-  if (asked === null) return { kind: 'unknown', reason: `no gallery offers ${wanted}` }
-  const concrete = isMeta(asked.entry) ? chooseConcrete(asked.entry, node.capability) : asked.entry.name
+  const requested = findBackend(galleries, wanted)
+  if (requested === null) return { kind: 'unknown', reason: `no gallery offers ${wanted}` }
+  const concrete = isMeta(requested.entry) ? chooseConcrete(requested.entry, node.capability) : requested.entry.name
   if (concrete === null) return { kind: 'unfit', reason: `${wanted} has nothing for ${node.capability}` }
-  const found = concrete === asked.entry.name ? asked : (findBackend([asked.gallery], concrete) ?? findBackend(galleries, concrete))
+  const found =
+    concrete === requested.entry.name ? requested : (findBackend([requested.gallery], concrete) ?? findBackend(galleries, concrete))
   if (found === null || isMeta(found.entry)) {
     return { kind: 'unknown', reason: `${wanted} resolves to ${concrete} on ${node.capability}, which no gallery offers` }
   }
@@ -38,7 +39,7 @@ export function chooseBackend(galleries: readonly Gallery[], wanted: string, nod
   const fit = fitsNode(found.entry, node)
   switch (fit.fits) {
     case true:
-      return { kind: 'found', asked: asked.entry, found }
+      return { kind: 'found', requested: requested.entry, found }
     case false:
       return { kind: 'unfit', reason: fit.reason }
     default:

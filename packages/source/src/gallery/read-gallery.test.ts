@@ -58,7 +58,7 @@ describe('a gallery is read', () => {
     const path = join(directory, 'again.yaml')
     const address = { name: 'g', url: pathToFileURL(path).href }
     const outbound = createOutbound({ allow: [], clock: systemClock, log: silentLog })
-    const reader = createGalleryReader({ outbound, readBuiltin: () => Promise.reject(new Error('not asked')) })
+    const reader = createGalleryReader({ outbound, readBuiltin: () => Promise.reject(new Error('not requested')) })
     await writeFile(path, pages['/good'] ?? '')
     const first = await reader(address, AbortSignal.timeout(20_000))
     expect(await reader(address, AbortSignal.timeout(20_000))).toBe(first)

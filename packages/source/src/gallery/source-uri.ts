@@ -1,6 +1,6 @@
 import { Digest } from '@muster/protocol'
 
-// The forms of a source, told apart by their scheme alone; the content is checked when it is fetched.
+// The forms of a source, distinguished by their scheme alone; the content is checked when it is fetched.
 
 /** The author of the uri: a remote gallery, or the administrator of this cluster. */
 export type GalleryOrigin = 'remote' | 'local'

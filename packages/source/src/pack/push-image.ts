@@ -40,7 +40,7 @@ export async function pushImage(image: PackedImage, options: PushOptions): Promi
 
 async function hasBlob(call: Call, digest: Digest): Promise<boolean> {
   const response = await call({ method: 'HEAD', path: `blobs/${digest}` })
-  if (response.status !== 200 && response.status !== 404) throw await refusalOf(response, `was asked for ${digest}`)
+  if (response.status !== 200 && response.status !== 404) throw await refusalOf(response, `was queried for ${digest}`)
   response.body.destroy()
   return response.status === 200
 }

@@ -65,7 +65,7 @@ export async function putIndex(sink: BlobSink, images: readonly { platform: Pack
 // Compression with the same bytes for the same input: the compressor gets chunks of one size, whatever the sizes of the
 // reads, because chunk boundaries can affect the output.
 /**
- * `zstd` is the same on every machine with the same version of Node; `none` is the same for ever. `gzip` is what the
+ * `zstd` is the same on every machine with the same version of Node; `none` is the same forever. `gzip` is what the
  * oldest tools understand; it may differ between processor families.
  */
 export type Compression = 'zstd' | 'gzip' | 'none'

@@ -51,12 +51,12 @@ export async function findSource(
   if (request.uri !== undefined) return sourceOfRequest(request, request.uri)
   const choice = await searchGalleries(request.name ?? request.backend, { galleries, node, signal })
   if (choice.kind !== 'found') throw failure(choice.kind === 'unknown' ? 'not_found' : 'incompatible', choice.reason)
-  const { asked, found } = choice
+  const { requested, found } = choice
   const { entry } = found
   const kind = sourceKind(entry.uri)
   if (kind === null)
     throw failure('invalid', `${entry.name} of the gallery ${found.gallery.name} has an unsupported source: ${JSON.stringify(entry.uri)}`)
-  const isMeta = asked.name !== entry.name
+  const isMeta = requested.name !== entry.name
   const isPinned = kind === 'builtin' && request.digest !== undefined
   return {
     kind,

@@ -21,7 +21,7 @@ const refused = (status: number, code: string, retryAfterMs: number | null = nul
   retryAfterMs,
 })
 
-/** Gives the answers one after the other, and the last one for ever. */
+/** Gives the answers one after the other, and the last one forever. */
 function world(answers: readonly Answer<unknown>[], { tookMs = 0 } = {}) {
   const clock = createManualClock()
   const stopping = new AbortController()

@@ -217,7 +217,7 @@ describe('processes that misbehave', () => {
       },
     }
     await using world = await startReplicas({ drivers: { 'openai-http': robbed }, ...quick })
-    // It would go on without its port for ever, while the thief says all that is expected of it.
+    // It would go on without its port forever, while the thief says all that is expected of it.
     await world.replicas.load(loadOf('r-1', { never_listen: true }))
     expect(await world.result('op-r-1')).toMatchObject({
       state: 'failed',

@@ -141,7 +141,7 @@ export function noteOf(node: OperationNode, now: number): string {
   return [failureText(node), describeAttempts(node, now)].filter((part) => part !== '').join('; ')
 }
 
-/** The error of a rollback says so itself. */
+/** The error of a rollback already names the rollback. */
 function failureText({ error, error_code: code, message }: OperationNode): string {
   const reason = error || message
   return code === null || code === 'rolled_back' ? reason : `${reason} (${code})`

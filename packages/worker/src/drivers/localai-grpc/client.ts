@@ -96,7 +96,7 @@ function streamOf(client: Client, request: PredictOptions): ReplyStream {
   const { path, requestSerialize, responseDeserialize } = methodOf('PredictStream')
   const read = (bytes: Buffer): Reply => responseDeserialize(bytes) as Reply
   const call: ClientReadableStream<Reply> = client.makeServerStreamRequest(path, requestSerialize, read, request)
-  // The library also ends a stream that failed; only the status tells.
+  // The library also ends a stream that failed; only the status shows the failure.
   let isWhole = false
   call.once('status', ({ code }) => {
     isWhole = code === status.OK
