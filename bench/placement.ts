@@ -6,7 +6,7 @@ import { Incarnation, ModelConfig, ModelName, NodeId, Registration, ReplicaId } 
 import { createTestDatabase, startTestPostgres, waitFor } from '@muster/testkit'
 import { Client } from 'pg'
 import { choosePlacement, type Candidate, type PlacementModel } from '../packages/controller/src/placement/placement.pure.ts'
-import { createPlacer } from '../packages/controller/src/placement/candidates.ts'
+import { createPlacer } from '../packages/controller/src/placement/placer.ts'
 import type { LiveReplica } from '../packages/controller/src/placement/room.pure.ts'
 import { chooseReplica } from '../packages/controller/src/routing/replica-choice.pure.ts'
 import { ReplicaTable } from '../packages/controller/src/routing/replica-table.ts'

@@ -1,6 +1,6 @@
 // Replicas of a model or a node, and placement previews.
 import { FleetError, modelRoutes, nodeRoutes, type ModelConfig, type ModelName, type PlacementView, type ReplicaId } from '@muster/protocol'
-import type { Placer } from '../placement/candidates.ts'
+import type { Placer } from '../placement/placer.ts'
 import { viewNowhere, viewPlacement } from '../placement/placement.pure.ts'
 import { viewReplica } from '../replicas/replicas.pure.ts'
 import type { LoadStore, WantedModel } from '../store/loads.ts'

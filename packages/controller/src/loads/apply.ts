@@ -16,7 +16,7 @@ import {
   unreachable,
 } from '@muster/protocol'
 import { statusOf } from '../nodes/view.ts'
-import type { Placer, ReplicaSnapshot } from '../placement/candidates.ts'
+import type { Placer, ReplicaSnapshot } from '../placement/placer.ts'
 import { replicaPrefix, returnOf } from '../replicas/replicas.pure.ts'
 import type { Read } from '../store/intents.ts'
 import type { ListedLoad, LoadRecord } from '../store/load-rows.ts'

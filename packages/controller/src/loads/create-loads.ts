@@ -13,7 +13,7 @@ import {
 } from '@muster/protocol'
 import type { Catalogue } from '../gallery/catalogue.ts'
 import type { Submissions } from '../operations/submit.ts'
-import { createPlacer, type Placer, type PlacerDeps } from '../placement/candidates.ts'
+import { createPlacer, type Placer, type PlacerDeps } from '../placement/placer.ts'
 import { createReplicaChecks } from '../replicas/check-replicas.ts'
 import { createReplicaReports } from '../replicas/reports.ts'
 import { createTendReplicas, createUnload } from '../replicas/tend.ts'

@@ -2,7 +2,7 @@
 // replica is chosen for all loads of the model together, and ended only if none of them has changed.
 import { FleetError, type Failure, type Load, type ReplicaId } from '@muster/protocol'
 import type { Log } from '@muster/host'
-import type { Placer, ReplicaSnapshot, PlacementRequest } from '../placement/candidates.ts'
+import type { Placer, ReplicaSnapshot, PlacementRequest } from '../placement/placer.ts'
 import type { Placement } from '../placement/placement.pure.ts'
 import type { Read } from '../store/intents.ts'
 import type { ListedLoad } from '../store/load-rows.ts'

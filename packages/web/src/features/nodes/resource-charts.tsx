@@ -8,7 +8,7 @@ import { Chart, type ChartProps, type Series } from '../../components/chart.tsx'
 import { Loaded } from '../../components/loaded.tsx'
 import { useNow } from '../../components/time.tsx'
 import { formatCount } from '../../format.ts'
-import { hourOf } from './history.pure.ts'
+import { hourOf } from './node-hour.pure.ts'
 
 const height = 110
 

@@ -8,7 +8,7 @@ import { Form, SelectField, TextArea, TextField } from '../../components/field.t
 import { Tabs } from '../../components/tabs.tsx'
 import { isLoopback } from '../../format.ts'
 import { curlSample, javascriptSample, pythonSample, type Sample } from './code-samples.pure.ts'
-import { TurnList } from './conversation-view.tsx'
+import { TurnList } from './turn-list.tsx'
 import { isBusy as isAsking, messagesFor } from './conversation.pure.ts'
 import { describeParameters, noParameters, type ParameterForm, readParameters } from './parameters.pure.ts'
 import { type PlaygroundState, usePlayground } from './playground-store.ts'

@@ -1,5 +1,5 @@
 import { expect, it } from 'vitest'
-import { hourOf } from './history.pure.ts'
+import { hourOf } from './node-hour.pure.ts'
 
 const sample = (at: string, free: number | null) => ({ at, available_ram: free, available_vram: null, available_disk: 30, in_flight: 2 })
 const totals = { total_ram: 100, total_vram: null, total_disk: 20 }

@@ -4,7 +4,7 @@ import { Incarnation, ModelConfig, type NodeId } from '@muster/protocol'
 import { parseGallery } from '@muster/source'
 import { sql } from 'kysely'
 import { startLoadsWorld, type LoadsWorld } from '../../test/loads-world.ts'
-import { createPlacer, type PlacerDeps, type PlacementRequest } from './candidates.ts'
+import { createPlacer, type PlacerDeps, type PlacementRequest } from './placer.ts'
 import type { Exclusion } from './placement.pure.ts'
 
 let world: LoadsWorld
