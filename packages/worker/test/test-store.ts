@@ -28,7 +28,7 @@ export interface TestStore extends AsyncDisposable {
 
 export interface InstallOptions {
   readonly signal?: AbortSignal
-  readonly onExisting?: 'mend'
+  readonly onExisting?: 'repair'
 }
 
 export async function makeTestStore(options: Partial<BackendStoreOptions> = {}): Promise<TestStore> {

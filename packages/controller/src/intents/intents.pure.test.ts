@@ -142,7 +142,7 @@ describe('an inventory that fulfills an intent', () => {
     ['not taken on yet', waiting, plan(), list({ llama: digest(1) }, 6), false],
     ['not taken on yet, by an old worker', waiting, plan(), list({ llama: digest(1) }), false],
     ['S2.13 accepted, with a lost reply', waiting, plan(), list({ llama: digest(1) }, 7), true],
-    ['an upgrade that waits may have to mend it', { ...waiting, kind: 'upgrade' }, plan(), list({ llama: digest(1) }, 7), false],
+    ['an upgrade that waits may have to repair it', { ...waiting, kind: 'upgrade' }, plan(), list({ llama: digest(1) }, 7), false],
     ['upgraded', upgrade, plan(), list({ llama: digest(1) }, 7), true],
     ['not upgraded', upgrade, plan(), list({ llama: digest(2) }, 7), false],
     ['upgraded to what only the worker knows', upgrade, plan({ digest: null }), list({ llama: digest(2) }, 7), false],

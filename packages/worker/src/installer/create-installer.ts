@@ -137,7 +137,7 @@ async function fetchNew(deps: InstallerDeps, { request, isDamaged }: NewVersion,
   const { galleries } = deps.sources()
   // 2.
   const source = await findSource(request, { galleries: galleries(), node: deps.node(), signal: context.signal })
-  const onExisting = request.mode === 'install' && !isDamaged ? {} : { onExisting: 'mend' as const }
+  const onExisting = request.mode === 'install' && !isDamaged ? {} : { onExisting: 'repair' as const }
   // 3–6., again after each step that made room.
   const { digest, indexDigest } = await fetchWithRoom(
     deps,
@@ -162,7 +162,7 @@ async function fetchNew(deps: InstallerDeps, { request, isDamaged }: NewVersion,
   }
 }
 
-type FetchRequest = Readonly<{ source: Pick<BackendSource, 'kind' | 'uris' | 'digest'>; onExisting?: 'mend' }>
+type FetchRequest = Readonly<{ source: Pick<BackendSource, 'kind' | 'uris' | 'digest'>; onExisting?: 'repair' }>
 
 /** Throws unless the fetched content has the requested digest. */
 async function fetchSource(deps: InstallerDeps, { source, ...onExisting }: FetchRequest, context: InstallContext): Promise<PulledImage> {
@@ -191,7 +191,7 @@ async function fetchSource(deps: InstallerDeps, { source, ...onExisting }: Fetch
 /** Rebuilds from stored blobs or, when these are damaged or gone, from the source of the backend. */
 async function repair(deps: InstallerDeps, record: InstalledRecord, context: InstallContext): Promise<void> {
   if (await rebuildFromBlobs(deps, record.digest, context)) return
-  const onExisting = 'mend'
+  const onExisting = 'repair'
   const kind = sourceKind(record.uri)
   if (kind === null) throw notInstalled(record.name)
   await fetchSource(deps, { source: { kind, uris: [record.uri], digest: record.digest }, onExisting }, context)
@@ -202,7 +202,7 @@ async function rebuildFromBlobs({ store }: InstallerDeps, tree: Digest, { signal
   const layers = (await store.summary(tree))?.layers ?? []
   if (layers.length === 0) return false
   try {
-    await store.unpack(tree, layers, { signal, onSign, onExisting: 'mend' })
+    await store.unpack(tree, layers, { signal, onSign, onExisting: 'repair' })
     return true
   } catch (error) {
     signal.throwIfAborted()

@@ -13,8 +13,8 @@ import { withSigns } from '../storage/signs.ts'
 import { fetchFromMirrors } from '../storage/mirrors.ts'
 
 type Deps = Readonly<{ store: BackendStore; archives: FileClient; clock: Clock }>
-/** With `mend` an existing tree is compared with the new content and mended. */
-type ExistingTree = Readonly<{ onExisting?: 'mend' }>
+/** With `repair` an existing tree is compared with the new content and repaired. */
+type ExistingTree = Readonly<{ onExisting?: 'repair' }>
 
 export async function pullArchive(
   deps: Deps,

@@ -29,8 +29,8 @@ export interface ImageRequest {
   /** All after the first are mirrors. */
   readonly references: readonly OciReference[]
   readonly digest: Digest | null
-  /** With `mend` an existing tree is compared with the new content and mended. */
-  readonly onExisting?: 'mend'
+  /** With `repair` an existing tree is compared with the new content and repaired. */
+  readonly onExisting?: 'repair'
 }
 
 /** The numbers are those of storage/design.md. */

@@ -359,18 +359,18 @@ describe('repair', () => {
     ['a manifest that is cut off', (tree) => truncate(join(tree, '../manifest'), 300)],
     ['a manifest that is gone', (tree) => rm(join(tree, '../manifest'))],
   ]
-  it('S3.16 extra files of a running backend are no damage, and are removed when the tree is mended', async () => {
+  it('S3.16 extra files of a running backend are no damage, and are removed when the tree is repaired', async () => {
     await tested.install(layers)
     const before = await treeFiles(layers)
     const tree = tested.store.treePath(treeOf(layers))
     await mkdir(join(tree, 'lib/__pycache__'))
     await writeFile(join(tree, 'lib/__pycache__/a.pyc'), 'compiled')
     expect(await tested.store.verify(treeOf(layers), { signal: never })).toBe('intact')
-    await tested.install(layers, { onExisting: 'mend' })
+    await tested.install(layers, { onExisting: 'repair' })
     expect(await treeFiles(layers)).toEqual(before)
   })
 
-  it.each(damages)('S3.16 %s is detected and mended', async (_name, damage) => {
+  it.each(damages)('S3.16 %s is detected and repaired', async (_name, damage) => {
     await tested.install(layers)
     const before = await treeFiles(layers)
     const outside = join(tested.temp.path, 'outside')
@@ -378,7 +378,7 @@ describe('repair', () => {
     await writeFile(join(outside, 'a'), 'of somebody else')
     await damage(tested.store.treePath(treeOf(layers)), outside)
     expect(await tested.store.verify(treeOf(layers), { signal: never })).toBe('damaged')
-    await tested.install(layers, { onExisting: 'mend' })
+    await tested.install(layers, { onExisting: 'repair' })
     expect(await tested.store.verify(treeOf(layers), { signal: never })).toBe('intact')
     expect(await treeFiles(layers)).toEqual(before)
     expect(await snapshot(outside)).toEqual({ a: '644 of somebody else' })
@@ -391,7 +391,7 @@ describe('repair', () => {
     const { ino } = await stat(path)
     await using running = await open(join(tested.store.treePath(treeOf(layers)), 'lib/a'), 'r')
     await rm(join(tested.store.treePath(treeOf(layers)), 'lib/a'))
-    await tested.install(layers, { onExisting: 'mend' })
+    await tested.install(layers, { onExisting: 'repair' })
     expect((await stat(path)).ino).toBe(ino)
     expect(await running.readFile('utf8')).toBe('lib/a')
   })
@@ -411,7 +411,7 @@ describe('imports', () => {
     expect(await snapshot(tested.store.treePath(digest))).toEqual(await snapshot(from))
     expect(await tested.store.verify(digest, { signal: never })).toBe('intact')
     await writeFile(join(tested.store.treePath(digest), 'lib/x'), 'y')
-    await tested.store.importDirectory(from, { signal: never, digestOf, onExisting: 'mend' })
+    await tested.store.importDirectory(from, { signal: never, digestOf, onExisting: 'repair' })
     expect(await tested.store.verify(digest, { signal: never })).toBe('intact')
     expect(await readdir(join(tested.root, 'staging'))).toEqual([])
   })
@@ -505,7 +505,7 @@ describe('records', () => {
     await tested.store.deactivate(BackendName.parse('b0'))
     expect(await tested.store.collect(never)).toMatchObject({ trees: 1, blobs: 1 })
     expect(await tested.store.hasBlob(Digest.parse(base.digest))).toBe(true)
-    await tested.install(two, { onExisting: 'mend' })
+    await tested.install(two, { onExisting: 'repair' })
   })
 })
 

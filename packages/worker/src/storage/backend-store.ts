@@ -37,7 +37,7 @@ export interface BackendStore extends Blobs {
   beginPull: Pulls['begin']
   endPull: Pulls['end']
   endOtherPulls: Pulls['endOthers']
-  /** Builds a tree from existing blobs. With `mend` an existing tree is rebuilt too, and files that differ are replaced. */
+  /** Builds a tree from existing blobs. With `repair` an existing tree is rebuilt too, and files that differ are replaced. */
   unpack(tree: Digest, layers: readonly TreeLayer[], options: BuildOptions): Promise<TreeSummary>
   /** Copies a directory of this machine into a tree. */
   importDirectory(from: string, options: CopyOptions): Promise<{ readonly digest: Digest; readonly summary: TreeSummary }>

@@ -54,7 +54,7 @@ export async function collect(deps: CollectDeps, signal: AbortSignal): Promise<G
   for (const tree of await digestsIn(layout.trees)) {
     if (!keptTrees.has(tree) && (await removeUnlessHeld(layout.tree(tree), tree))) report.trees++
   }
-  // The removal of trees is durable before the blobs go that they could be mended from.
+  // The removal of trees is durable before the blobs go that they could be repaired from.
   await syncPath(layout.trees)
   const keptBlobs = await findNeededBlobs(deps)
   if (keptBlobs === null) return report
@@ -71,7 +71,7 @@ export async function collect(deps: CollectDeps, signal: AbortSignal): Promise<G
   return report
 }
 
-/** Null when the manifest of a tree is unreadable: then all blobs stay, because the tree will be mended from them. */
+/** Null when the manifest of a tree is unreadable: then all blobs stay, because the tree will be repaired from them. */
 async function findNeededBlobs({ layout, pulls, log }: CollectDeps): Promise<ReadonlySet<Digest> | null> {
   const kept = new Set(await pulls.neededBlobs())
   for (const tree of await digestsIn(layout.trees)) {

@@ -1,5 +1,5 @@
 // Unpacked trees: built in a staging directory, renamed into place once verified and durable, and changed afterwards only
-// to mend files that differ from the manifest.
+// to repair files that differ from the manifest.
 import { mkdir, rename, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { newId, type Log, type Step } from '@muster/host'
@@ -16,8 +16,8 @@ export interface BuildOptions {
   readonly onProgress?: (current: number, total: number) => void
   /** A sign of life while the job runs or waits for its turn. */
   readonly onSign?: () => void
-  /** Compares an existing tree with its content and mends it. Without it an existing tree is kept as found. */
-  readonly onExisting?: 'mend'
+  /** Compares an existing tree with its content and repairs it. Without it an existing tree is kept as found. */
+  readonly onExisting?: 'repair'
 }
 
 export type SignOptions = Pick<BuildOptions, 'signal' | 'onSign'>
@@ -45,7 +45,7 @@ export interface TreeRequest {
 export async function unpackTree(deps: TreesDeps, { tree, layers }: TreeRequest, options: BuildOptions): Promise<TreeSummary> {
   const { layout, threads, step, limits, keepFreeBytes } = deps
   const found = await readTree(layout, tree)
-  if (found !== null && options.onExisting !== 'mend') return found
+  if (found !== null && options.onExisting !== 'repair') return found
   const located = await Promise.all(layers.map((layer) => locate(layout, layer)))
   await deps.requireSpace(located.reduce((sum, { size }) => sum + size, 0))
   const staging = await createStaging(layout)
@@ -116,9 +116,9 @@ async function placeTree(
   await step('W.unpack.done')
   const directory = layout.tree(tree)
   if ((await fileSize(directory)) === null) await rename(staging, directory)
-  else if (options.onExisting === 'mend' || (await readTree(layout, tree)) === null) {
-    const mended = await threads.run('mend', { fresh: staging, directory }, options)
-    log.info('tree mended', { tree, mended })
+  else if (options.onExisting === 'repair' || (await readTree(layout, tree)) === null) {
+    const repaired = await threads.run('repair', { fresh: staging, directory }, options)
+    log.info('tree repaired', { tree, repaired })
   }
   await syncPath(layout.trees)
 }

@@ -8,7 +8,7 @@ export interface Jobs {
   unpack: { readonly job: UnpackJob; readonly result: TreeSummary }
   copy: { readonly job: CopyJob; readonly result: TreeSummary }
   verify: { readonly job: { readonly directory: string }; readonly result: readonly string[] }
-  mend: { readonly job: { readonly fresh: string; readonly directory: string }; readonly result: readonly string[] }
+  repair: { readonly job: { readonly fresh: string; readonly directory: string }; readonly result: readonly string[] }
 }
 export type JobKind = keyof Jobs
 

@@ -7,7 +7,7 @@ import { FleetError } from '@muster/protocol'
 import { storageFailureOf } from '../disk-space.ts'
 import { copyDirectory, unpackLayers } from './build-tree.ts'
 import type { FromThread, JobContext, JobKind, Jobs, ToThread } from './jobs.ts'
-import { mendTree, verifyTree } from './verify-tree.ts'
+import { repairTree, verifyTree } from './verify-tree.ts'
 
 const progressEveryMs = 100
 const signEveryMs = 1_000
@@ -15,7 +15,7 @@ const hashBufferBytes = 1024 * 1024
 
 type Run = { readonly [K in JobKind]: (job: Jobs[K]['job'], context: JobContext) => Promise<Jobs[K]['result']> }
 
-const run: Run = { hash: hashFile, unpack: unpackLayers, copy: copyDirectory, verify: verifyTree, mend: mendTree }
+const run: Run = { hash: hashFile, unpack: unpackLayers, copy: copyDirectory, verify: verifyTree, repair: repairTree }
 
 interface RunningState {
   readonly abort: AbortController

@@ -1,4 +1,4 @@
-// Compares a tree with its manifest, and mends it from a fresh copy. Mending replaces only entries that differ, each by one
+// Compares a tree with its manifest, and repairs it from a fresh copy. Repairing replaces only entries that differ, each by one
 // rename: a process that runs from the tree keeps its open files, and a crash leaves the tree no worse than before.
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
@@ -13,7 +13,7 @@ const mostProblems = 20
 
 /**
  * Returns the first problems, or none when the tree is intact. Extra files are no problem: backends keep compiled files
- * (`__pycache__`) beside their own, and a running one would be mended forever.
+ * (`__pycache__`) beside their own, and a running one would be repaired forever.
  */
 export async function verifyTree({ directory }: { readonly directory: string }, { signal, sign }: JobContext): Promise<readonly string[]> {
   const problems: string[] = []
@@ -31,8 +31,8 @@ export async function verifyTree({ directory }: { readonly directory: string }, 
   return problems
 }
 
-/** Returns the first mended paths. Extra files are removed too, so that the tree is as it was fetched. */
-export async function mendTree(
+/** Returns the first repaired paths. Extra files are removed too, so that the tree is as it was fetched. */
+export async function repairTree(
   { fresh, directory }: { readonly fresh: string; readonly directory: string },
   { signal, sign }: JobContext,
 ): Promise<readonly string[]> {
@@ -40,7 +40,7 @@ export async function mendTree(
   const removed = join(fresh, 'removed')
   await mkdir(removed)
   if (!(await isDirectory(root))) await replaceEntry({ from: join(fresh, 'root'), to: root, removed: join(removed, 'root') })
-  const mended: string[] = []
+  const repaired: string[] = []
   const known = new Set<string>()
   for await (const entry of readManifest(join(fresh, 'manifest'))) {
     signal.throwIfAborted()
@@ -48,17 +48,17 @@ export async function mendTree(
     if ((await findDifference(root, entry, sign)) === null) continue
     const to = join(root, entry.path)
     if (entry.kind === 'directory' && (await isDirectory(to))) await chmod(to, entry.mode)
-    else await replaceEntry({ from: join(fresh, 'root', entry.path), to, removed: join(removed, String(mended.length)) })
-    mended.push(entry.path)
+    else await replaceEntry({ from: join(fresh, 'root', entry.path), to, removed: join(removed, String(repaired.length)) })
+    repaired.push(entry.path)
   }
   for await (const path of walk(root)) {
     if (known.has(path)) continue
-    await rename(join(root, path), join(removed, `extra-${mended.length}`))
-    mended.push(path)
+    await rename(join(root, path), join(removed, `extra-${repaired.length}`))
+    repaired.push(path)
   }
   await rename(join(fresh, 'manifest'), join(directory, 'manifest'))
   await syncPath(directory)
-  return mended.slice(0, mostProblems)
+  return repaired.slice(0, mostProblems)
 }
 
 async function replaceEntry({ from, to, removed }: { from: string; to: string; removed: string }): Promise<void> {

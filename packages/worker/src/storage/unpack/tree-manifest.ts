@@ -24,7 +24,7 @@ export type TreeLayer = z.infer<typeof TreeLayer>
 
 export const TreeSummary = z.object({
   format: z.literal(1),
-  /** Empty for an imported directory, which can be mended only from its source. */
+  /** Empty for an imported directory, which can be repaired only from its source. */
   layers: z.array(TreeLayer),
   entries: z.number(),
   bytes: z.number(),
