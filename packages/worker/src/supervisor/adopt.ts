@@ -4,11 +4,10 @@
 import { isAlive, settlesWithin } from '@muster/host'
 import { ReplicaId } from '@muster/protocol'
 import { endReplica, finish, watchExit } from './end-replica.ts'
-import { findProcesses, belongsToOther, findListener } from './process-table.ts'
 import { startServing, driverOf, specOf } from './load-replica.ts'
 import { runOf, type Run } from './replica.pure.ts'
 import { move, stateOf, type Replica, type ReplicaDeps } from './replica.ts'
-import { stopProcess, watchProcess } from './backend-process.ts'
+import { belongsToOther, findListener, findProcesses, stopProcess, watchProcess } from './backend-process.ts'
 
 /** A process that does not answer within this time counts as busy, not as a different process. */
 const recognizeMs = 2_000
