@@ -3,11 +3,10 @@
 // time and boot, no marker of another replica in its environment, and that it owns the listening socket.
 import { isAlive, settlesWithin } from '@muster/host'
 import { ReplicaId } from '@muster/protocol'
-import { endReplica, finish, watchExit } from './end-replica.ts'
-import { startServing, driverOf, specOf } from './load-replica.ts'
+import { belongsToOther, findListener, findProcesses, stopProcess, watchProcess } from './backend-process.ts'
 import { runOf, type Run } from './replica.pure.ts'
 import { move, stateOf, type Replica, type ReplicaDeps } from './replica.ts'
-import { belongsToOther, findListener, findProcesses, stopProcess, watchProcess } from './backend-process.ts'
+import { driverOf, endReplica, finish, specOf, startServing, watchExit } from './run-replica.ts'
 
 /** A process that does not answer within this time counts as busy, not as a different process. */
 const recognizeMs = 2_000

@@ -11,13 +11,12 @@ import {
 } from '@muster/protocol'
 import type { EventPublisher, ProgressReporter } from '../work/reports.ts'
 import type { WorkRegistry } from '../work/work-registry.ts'
-import { cancelReplica, unloadReplica } from './end-replica.ts'
 import { decideLoad } from './replica.pure.ts'
-import { configOf, loadReplica, takeTree } from './load-replica.ts'
 import type { ReplicaRecord } from './replica-record.ts'
 import { eventsOf, loadStatus, replicaFields } from './replica-report.pure.ts'
 import { createReplica, isGone, save, stateOf, type Replica, type ReplicaDeps } from './replica.ts'
 import type { LoadReply } from './replicas.ts'
+import { cancelReplica, configOf, loadReplica, takeTree, unloadReplica } from './run-replica.ts'
 
 /** The state that all commands share. */
 export type Supervisor = Readonly<{

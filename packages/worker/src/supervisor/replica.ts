@@ -1,5 +1,5 @@
-// The state of one replica on this worker: its record and stage, its process, and its requests in flight. load-replica.ts and
-// end-replica.ts move it from stage to stage.
+// The state of one replica on this worker: its record and stage, its process, and its requests in flight. run-replica.ts
+// moves it from stage to stage.
 import { settlesWithin, type Clock, type Log, type Step } from '@muster/host'
 import type { Failure, ReplicaId } from '@muster/protocol'
 import type { BackendAddress, BackendConnection, Driver } from '../drivers/driver.ts'

@@ -16,9 +16,7 @@ import {
 import type { WorkRegistry } from '../work/work-registry.ts'
 import { openAddresses } from './addresses.ts'
 import { adoptReplicas } from './adopt.ts'
-import { shutDownReplica } from './end-replica.ts'
 import { findPrunable, type Stage } from './replica.pure.ts'
-import { driverNameOf } from './load-replica.ts'
 import { openLogFiles } from './log-files.ts'
 import {
   acceptLoad,
@@ -36,6 +34,7 @@ import {
 import { openReplicaRecords, type ReplicaRecord } from './replica-record.ts'
 import { eventsOf, publicState, replicaFields } from './replica-report.pure.ts'
 import { admit, createReplica, isGone, stateOf, type Pace, type Replica, type ReplicaDeps } from './replica.ts'
+import { driverNameOf, shutDownReplica } from './run-replica.ts'
 
 export type LoadReply = Readonly<{ accepted: true } | { accepted: false; failure: Failure }>
 

@@ -1,17 +1,17 @@
-// Runs one load: stages the model's files, starts a process from the backend's tree, and waits until it answers for the model.
-// A load has no time limit, only a limit on silence: large models take long.
+// Runs one replica from its load to its end. A load stages the model's files, starts a process from the backend's tree, and waits
+// until the process answers for the model; it has no time limit, only a limit on silence: large models take long. A replica ends
+// because a command drains and stops it, or because its process exits. It is gone only when none of its processes is left.
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { z } from 'zod'
 import { abortable } from '@muster/host'
 import { type Failure, failureOf, FleetError, ModelConfig, type ReplicaId } from '@muster/protocol'
 import type { BackendAddress, Driver, ReplicaSpec } from '../drivers/driver.ts'
-import { endReplica, finish, watchExit } from './end-replica.ts'
+import { findListener, type LeadProcess, spawnProcess, stopProcess } from './backend-process.ts'
 import type { HeldTree, Tree } from './installed-backends.ts'
 import type { ReplicaRecord } from './replica-record.ts'
 import { type Run, runOf, silenceFailure } from './replica.pure.ts'
-import { isGone, move, type Replica, type ReplicaDeps, stateOf } from './replica.ts'
-import { findListener, type LeadProcess, spawnProcess, stopProcess } from './backend-process.ts'
+import { isGone, move, type Replica, type ReplicaDeps, stateOf, untilIdle } from './replica.ts'
 
 /** `turn`: resolves when its slot is free. Never rejects. */
 export async function loadReplica(replica: Replica, turn: Promise<unknown>, deps: ReplicaDeps): Promise<void> {
@@ -86,6 +86,8 @@ export function driverOf(tree: Pick<Tree, 'description'>, { drivers }: Pick<Repl
   return driver
 }
 
+const refusal = (code: Failure['code'], retry: Failure['retry'], message: string): FleetError => new FleetError({ code, retry, message })
+
 async function start(
   replica: Replica,
   { tree, modelDirectory }: { tree: HeldTree; modelDirectory: string },
@@ -114,43 +116,6 @@ async function start(
   signal.throwIfAborted()
   replica.isLoading = false
 }
-
-/** From here on the gateway may send requests. */
-export async function startServing(
-  replica: Replica,
-  { spec, driver }: { spec: ReplicaSpec; driver: Driver },
-  deps: ReplicaDeps,
-): Promise<void> {
-  if (replica.address === null) throw new Error('a process that serves has an address')
-  replica.connection = driver.connect(spec, replica.address)
-  if (stateOf(replica) === 'starting') await move(replica, { type: 'ready' }, deps)
-  replica.reporter.end('succeeded')
-  replica.ready.resolve()
-}
-
-async function failLoad(replica: Replica, error: unknown, deps: ReplicaDeps): Promise<void> {
-  const run = runOf(replica.record.stage)
-  // watchExit reports how it ended.
-  if (isGone(replica) || (run !== null && replica.process?.hasExited() === true)) return await replica.gone.promise
-  if (run === null && replica.process !== null)
-    await stopProcess({ replicaId: replica.id, leader: replica.process.identity }, { graceMs: 0 }, deps)
-  if (replica.isShuttingDown) return await leaveToNextStart(replica, deps)
-  if (!(error instanceof FleetError)) deps.log.error('load failed unexpectedly', { replica_id: replica.id, error })
-  await endReplica(replica, replica.cancelFailure ?? failureOf(error), deps)
-}
-
-/** The worker stops: the next start runs the load from its beginning. */
-async function leaveToNextStart(replica: Replica, deps: ReplicaDeps): Promise<void> {
-  const run = runOf(replica.record.stage)
-  if (run !== null) {
-    replica.stopping = stopProcess({ replicaId: replica.id, leader: run.process }, { graceMs: deps.pace.graceMs }, deps)
-    return await replica.gone.promise
-  }
-  await move(replica, { type: 'again' }, deps)
-  await finish(replica, deps)
-}
-
-const refusal = (code: Failure['code'], retry: Failure['retry'], message: string): FleetError => new FleetError({ code, retry, message })
 
 type StartedProcess = Readonly<{ spec: ReplicaSpec; address: BackendAddress; driver: Driver; process: LeadProcess }>
 
@@ -231,4 +196,122 @@ async function watchSilence(replica: Replica, { sign, onSign, over, pid }: Silen
 async function bytesRead(pid: number): Promise<string> {
   const counted = await readFile(`/proc/${pid}/io`, 'utf8').catch(() => '')
   return /^read_bytes: (\d+)$/m.exec(counted)?.[1] ?? ''
+}
+
+/** From here on the gateway may send requests. */
+export async function startServing(
+  replica: Replica,
+  { spec, driver }: { spec: ReplicaSpec; driver: Driver },
+  deps: ReplicaDeps,
+): Promise<void> {
+  if (replica.address === null) throw new Error('a process that serves has an address')
+  replica.connection = driver.connect(spec, replica.address)
+  if (stateOf(replica) === 'starting') await move(replica, { type: 'ready' }, deps)
+  replica.reporter.end('succeeded')
+  replica.ready.resolve()
+}
+
+async function failLoad(replica: Replica, error: unknown, deps: ReplicaDeps): Promise<void> {
+  const run = runOf(replica.record.stage)
+  // watchExit reports how it ended.
+  if (isGone(replica) || (run !== null && replica.process?.hasExited() === true)) return await replica.gone.promise
+  if (run === null && replica.process !== null)
+    await stopProcess({ replicaId: replica.id, leader: replica.process.identity }, { graceMs: 0 }, deps)
+  if (replica.isShuttingDown) return await leaveToNextStart(replica, deps)
+  if (!(error instanceof FleetError)) deps.log.error('load failed unexpectedly', { replica_id: replica.id, error })
+  await endReplica(replica, replica.cancelFailure ?? failureOf(error), deps)
+}
+
+/** The worker stops: the next start runs the load from its beginning. */
+async function leaveToNextStart(replica: Replica, deps: ReplicaDeps): Promise<void> {
+  const run = runOf(replica.record.stage)
+  if (run !== null) {
+    replica.stopping = stopProcess({ replicaId: replica.id, leader: run.process }, { graceMs: deps.pace.graceMs }, deps)
+    return await replica.gone.promise
+  }
+  await move(replica, { type: 'again' }, deps)
+  await finish(replica, deps)
+}
+
+/** Waits for requests to end, unless forced. Resolves when the replica is gone. */
+export async function unloadReplica(replica: Replica, how: { force: boolean; because: Failure }, deps: ReplicaDeps): Promise<void> {
+  if (how.force) replica.skipDrain.abort()
+  await drain(replica, how.force ? 0 : deps.pace.drainMs, deps)
+  await cancelReplica(replica, how.because, deps)
+}
+
+/** Aborts an unfinished load; stops a running process. Resolves when the replica is gone. */
+export async function cancelReplica(replica: Replica, because: Failure, deps: ReplicaDeps): Promise<void> {
+  replica.cancelFailure ??= because
+  if (replica.isLoading) replica.loadAbort.abort(new FleetError(replica.cancelFailure))
+  else await endReplica(replica, replica.cancelFailure, deps)
+  await replica.gone.promise
+}
+
+/** The worker stops: a serving replica ends, a load is left to the next start. */
+export async function shutDownReplica(replica: Replica, deps: ReplicaDeps): Promise<void> {
+  if (isGone(replica) || (stateOf(replica) === 'accepted' && !replica.isLoading)) return
+  replica.isShuttingDown = true
+  if (!replica.isLoading) return await shutDownServing(replica, deps)
+  replica.loadAbort.abort(new FleetError({ code: 'unavailable', retry: 'backoff', message: 'this worker is stopping' }))
+  await replica.gone.promise
+}
+
+async function shutDownServing(replica: Replica, deps: ReplicaDeps): Promise<void> {
+  await drain(replica, deps.pace.leaveMs, deps)
+  await cancelReplica(replica, { code: 'cancelled', retry: 'never', message: 'its worker was stopped' }, deps)
+}
+
+async function drain(replica: Replica, ms: number, deps: ReplicaDeps): Promise<void> {
+  if (ms === 0) return
+  if (stateOf(replica) === 'ready') await move(replica, { type: 'drain' }, deps)
+  if (stateOf(replica) === 'draining') await untilIdle(replica, ms, deps)
+}
+
+export async function endReplica(replica: Replica, because: Failure, deps: ReplicaDeps): Promise<void> {
+  if (!(await move(replica, { type: 'stop', because }, deps))) return
+  const run = runOf(replica.record.stage)
+  if (run === null) return await finish(replica, deps)
+  replica.stopping = stopProcess({ replicaId: replica.id, leader: run.process }, { graceMs: deps.pace.graceMs }, deps)
+  await replica.stopping
+}
+
+/** Handles the exit of a process, from the moment the process is stored. */
+export function watchExit(replica: Replica, process: LeadProcess, deps: ReplicaDeps): void {
+  replica.resources.use(deps.logs.keepBounded(replica.id))
+  process.exited
+    .then(async ({ code, signal }) => {
+      const leader = process.identity
+      // Children that it left are stopped too; during a stop they have its grace time.
+      await (replica.stopping ?? stopProcess({ replicaId: replica.id, leader }, { graceMs: 0 }, deps))
+      const lines = await deps.logs.lastLines(replica.id)
+      const isLeft = replica.isShuttingDown && stateOf(replica) === 'starting'
+      await move(replica, isLeft ? { type: 'again' } : { type: 'exited', exit: { code, signal, lines } }, deps)
+      await finish(replica, deps)
+    })
+    .catch((error: unknown) => deps.log.error('cannot handle the exit of a process', { replica_id: replica.id, error }))
+}
+
+/** Releases everything that the replica used, when none of its processes runs. */
+export async function finish(replica: Replica, { addresses, log }: ReplicaDeps): Promise<void> {
+  const { stage } = replica.record
+  replica.reporter.end(
+    stage.state !== 'gone' ? 'left' : stage.end.how === 'failed' || stage.end.how === 'cancelled' ? stage.end.how : 'succeeded',
+  )
+  try {
+    replica.resources.dispose()
+    await replica.connection?.close()
+    if (replica.address !== null) await addresses.release(replica.address)
+  } catch (error) {
+    log.warn('cannot release the resources of a replica', { replica_id: replica.id, error })
+  }
+  replica.connection = null
+  replica.ready.reject(new FleetError(endFailure(replica)))
+  replica.gone.resolve()
+}
+
+function endFailure(replica: Replica): Failure {
+  const { stage } = replica.record
+  if (stage.state === 'gone' && (stage.end.how === 'failed' || stage.end.how === 'cancelled')) return stage.end.failure
+  return { code: 'unavailable', retry: 'backoff', message: `the replica ${replica.id} ended` }
 }
