@@ -1,7 +1,7 @@
 import { LoadModel } from '@muster/protocol'
 import { expect, it } from 'vitest'
 import { findPrunable, type Stage } from './replica.pure.ts'
-import type { ReplicaRecord } from './replica-record.ts'
+import type { ReplicaRecord } from './replica.ts'
 
 const record = (id: string, model: string, stage: Stage = { state: 'gone', end: { how: 'staged' } }): ReplicaRecord => ({
   format: 1,

@@ -12,9 +12,8 @@ import {
 import type { EventPublisher, ProgressReporter } from '../work/reports.ts'
 import type { WorkRegistry } from '../work/work-registry.ts'
 import { decideLoad } from './replica.pure.ts'
-import type { ReplicaRecord } from './replica-record.ts'
 import { eventsOf, loadStatus, replicaFields } from './replica-report.pure.ts'
-import { createReplica, isGone, save, stateOf, type Replica, type ReplicaDeps } from './replica.ts'
+import { createReplica, isGone, save, stateOf, type Replica, type ReplicaDeps, type ReplicaRecord } from './replica.ts'
 import type { LoadReply } from './replicas.ts'
 import { cancelReplica, configOf, loadReplica, takeTree, unloadReplica } from './run-replica.ts'
 

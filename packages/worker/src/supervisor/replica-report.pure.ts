@@ -2,7 +2,7 @@
 import type { BackendName, Digest, OperationId, OpStatusReply, ReplicaState } from '@muster/protocol'
 import type { OutgoingEvent, ProgressState } from '../work/reports.ts'
 import { type End, exitReason, type Stage } from './replica.pure.ts'
-import type { ReplicaRecord } from './replica-record.ts'
+import type { ReplicaRecord } from './replica.ts'
 
 export function publicState({ state }: Stage): ReplicaState {
   switch (state) {

@@ -9,7 +9,7 @@
 // worker that stops, or that starts and finds a load without its process.
 import { z } from 'zod'
 import { Digest, Failure, type LoadModel, type ReplicaId, unreachable } from '@muster/protocol'
-import type { ReplicaRecord } from './replica-record.ts'
+import type { ReplicaRecord } from './replica.ts'
 
 /** A null code and signal: this worker did not observe the exit. */
 export const Exit = z.object({

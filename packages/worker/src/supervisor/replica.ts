@@ -1,20 +1,53 @@
-// The state of one replica on this worker: its record and stage, its process, and its requests in flight. run-replica.ts
-// moves it from stage to stage.
-import { settlesWithin, type Clock, type Log, type Step } from '@muster/host'
-import type { Failure, ReplicaId } from '@muster/protocol'
+// The state of one replica on this worker: its record and stage, its process, and its requests in flight. run-replica.ts moves it
+// from stage to stage. The record on disk is one small file, replaced atomically, so that a killed worker finds its processes
+// again and resumes the loads it accepted.
+import { readdir, readFile, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { isTemporary, makeDirectory, settlesWithin, writeFileAtomic, type Clock, type Log, type Step } from '@muster/host'
+import { Digest, type Failure, LoadModel, NodeId, OperationId, ReplicaId } from '@muster/protocol'
+import { z } from 'zod'
 import type { BackendAddress, BackendConnection, Driver } from '../drivers/driver.ts'
 import type { ModelFiles } from '../models/model-files.ts'
-import type { RegisteredWork } from '../work/work-registry.ts'
 import type { ProgressReporter } from '../work/reports.ts'
+import { notStored, type RegisteredWork } from '../work/work-registry.ts'
 import type { Addresses } from './addresses.ts'
+import type { LeadProcess } from './backend-process.ts'
 import type { InstalledBackends } from './installed-backends.ts'
 import type { LogFiles } from './log-files.ts'
-import { step, type ReplicaEvent, type Stage } from './replica.pure.ts'
-import type { ReplicaRecord, ReplicaRecords } from './replica-record.ts'
+import { Stage, step, type ReplicaEvent } from './replica.pure.ts'
 import type { Admission } from './replicas.ts'
-import type { LeadProcess } from './backend-process.ts'
 
-export type Drivers = Readonly<Partial<Record<Driver['name'], Driver>>>
+/** Incremented when an older worker could no longer read it. */
+const recordFormat = 1
+
+export const ReplicaRecord = z.object({
+  format: z.literal(recordFormat),
+  /** The node that the load was sent to; null: the worker was no node then. */
+  node: NodeId.nullable(),
+  order: LoadModel,
+  /** A process without a model, for legacy controllers, which load it themselves. */
+  isBare: z.boolean(),
+  /** The operations that wait for this load. */
+  opIds: z.array(OperationId).max(256),
+  notedAt: z.number(),
+  /** The tree that its process was started from. */
+  digest: Digest.nullable(),
+  /**
+   * The digest of that version in the inventory, or the last one while it was in use: reported as long as the process runs,
+   * whatever is installed meanwhile. Null: not started yet, or started by an older worker.
+   */
+  listed: Digest.nullable().default(null),
+  stage: Stage,
+})
+export type ReplicaRecord = z.infer<typeof ReplicaRecord>
+
+interface ReplicaRecords {
+  /** Durable when it resolves; throws FleetError (`disk_full`, `unavailable`). */
+  write(record: ReplicaRecord): Promise<void>
+  remove(id: ReplicaId): Promise<void>
+}
+
+type Drivers = Readonly<Partial<Record<Driver['name'], Driver>>>
 
 export type Pace = Readonly<{
   /** A process that is not ready is stopped after this time without a sign of life. */
@@ -159,4 +192,47 @@ export async function untilIdle(replica: Replica, ms: number, { clock }: Pick<Re
   replica.onIdle.add(idle.resolve)
   await settlesWithin({ clock, ms, signal: replica.skipDrain.signal }, Promise.race([idle.promise, replica.gone.promise]))
   replica.onIdle.delete(idle.resolve)
+}
+
+/** `newer`: replicas whose records a newer Muster wrote; they are left untouched. */
+export async function openReplicaRecords({ directory, log }: { directory: string; log: Log }) {
+  await makeDirectory(directory, { mode: 0o700 })
+  const pathOf = (id: ReplicaId): string => join(directory, `${id}.json`)
+  const found: ReplicaRecord[] = []
+  const newer: ReplicaId[] = []
+  for (const name of await readdir(directory)) {
+    const path = join(directory, name)
+    const id = ReplicaId.safeParse(name.replace(/\.json$/, ''))
+    if (isTemporary(name)) await rm(path, { force: true })
+    if (!name.endsWith('.json') || !id.success) continue
+    const read = parseRecord(await readFile(path, 'utf8'))
+    if (read === 'newer') {
+      log.error('replica record written by a newer version; not loading models until that version runs again', {
+        path,
+      })
+      newer.push(id.data)
+    } else if (read === 'damaged' || read.order.replica_id !== id.data) {
+      log.error('damaged replica record removed', { path })
+      await rm(path, { force: true })
+    } else found.push(read)
+  }
+  const records: ReplicaRecords = {
+    write: (record) =>
+      writeFileAtomic(pathOf(record.order.replica_id), JSON.stringify(record), { mode: 0o600 }).catch((error: unknown) =>
+        Promise.reject(notStored('the replica', error)),
+      ),
+    remove: (id) => rm(pathOf(id), { force: true }),
+  }
+  return { records, found: found.toSorted((a, b) => a.notedAt - b.notedAt), newer }
+}
+
+function parseRecord(text: string): ReplicaRecord | 'newer' | 'damaged' {
+  try {
+    const json: unknown = JSON.parse(text)
+    const header = z.object({ format: z.number().int() }).safeParse(json)
+    if (header.success && header.data.format > recordFormat) return 'newer'
+    return ReplicaRecord.parse(json)
+  } catch {
+    return 'damaged'
+  }
 }

@@ -31,9 +31,18 @@ import {
   type RelistedVersion,
   type Supervisor,
 } from './replica-commands.ts'
-import { openReplicaRecords, type ReplicaRecord } from './replica-record.ts'
 import { eventsOf, publicState, replicaFields } from './replica-report.pure.ts'
-import { admit, createReplica, isGone, stateOf, type Pace, type Replica, type ReplicaDeps } from './replica.ts'
+import {
+  admit,
+  createReplica,
+  isGone,
+  openReplicaRecords,
+  stateOf,
+  type Pace,
+  type Replica,
+  type ReplicaDeps,
+  type ReplicaRecord,
+} from './replica.ts'
 import { driverNameOf, shutDownReplica } from './run-replica.ts'
 
 export type LoadReply = Readonly<{ accepted: true } | { accepted: false; failure: Failure }>

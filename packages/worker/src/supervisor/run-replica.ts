@@ -9,9 +9,8 @@ import { type Failure, failureOf, FleetError, ModelConfig, type ReplicaId } from
 import type { BackendAddress, Driver, ReplicaSpec } from '../drivers/driver.ts'
 import { findListener, type LeadProcess, spawnProcess, stopProcess } from './backend-process.ts'
 import type { HeldTree, Tree } from './installed-backends.ts'
-import type { ReplicaRecord } from './replica-record.ts'
 import { type Run, runOf, silenceFailure } from './replica.pure.ts'
-import { isGone, move, type Replica, type ReplicaDeps, stateOf, untilIdle } from './replica.ts'
+import { isGone, move, type Replica, type ReplicaDeps, type ReplicaRecord, stateOf, untilIdle } from './replica.ts'
 
 /** `turn`: resolves when its slot is free. Never rejects. */
 export async function loadReplica(replica: Replica, turn: Promise<unknown>, deps: ReplicaDeps): Promise<void> {

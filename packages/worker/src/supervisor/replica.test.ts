@@ -4,7 +4,7 @@ import { LoadModel, ReplicaId } from '@muster/protocol'
 import { makeTempDir } from '@muster/testkit'
 import { expect, it } from 'vitest'
 import { recordingLog } from '../../test/recording-log.ts'
-import { openReplicaRecords, type ReplicaRecord } from './replica-record.ts'
+import { openReplicaRecords, type ReplicaRecord } from './replica.ts'
 
 const record = (id: string, notedAt: number): ReplicaRecord => ({
   format: 1,
