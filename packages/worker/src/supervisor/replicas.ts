@@ -16,7 +16,6 @@ import {
 import type { WorkRegistry } from '../work/work-registry.ts'
 import { openAddresses } from './addresses.ts'
 import { adoptReplicas } from './adopt.ts'
-import { findPrunable, type Stage } from './replica.pure.ts'
 import { openLogFiles } from './log-files.ts'
 import {
   acceptLoad,
@@ -31,7 +30,7 @@ import {
   type RelistedVersion,
   type Supervisor,
 } from './replica-commands.ts'
-import { eventsOf, publicState, replicaFields } from './replica-report.pure.ts'
+import { eventsOf, findPrunable, publicState, replicaFields, type Stage } from './replica.pure.ts'
 import {
   admit,
   createReplica,
