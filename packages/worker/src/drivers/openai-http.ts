@@ -2,10 +2,19 @@
 import type { Clock } from '@muster/host'
 import { backoffMs, FleetError } from '@muster/protocol'
 import type { Dispatcher } from 'undici'
-import type { BackendAddress, BackendConnection, ReadinessWatch, Driver, ReplicaSpec } from './driver.ts'
+import {
+  addressKindOf,
+  fillCommand,
+  modelEnv,
+  showAddress,
+  type BackendAddress,
+  type BackendConnection,
+  type Driver,
+  type ReadinessWatch,
+  type ReplicaSpec,
+} from './driver.ts'
 import { forward } from './forward.ts'
 import { readHealth, createVerifiedPool, type Health, identityIn, openPool, unreachableProcess } from './verified-pool.ts'
-import { addressKindOf, fillCommand, modelEnv, showAddress } from './launch-program.ts'
 
 const pollBackoff = { baseMs: 25, maxMs: 500, jitter: 0 }
 /** A process that computes while it loads may not answer in time; it is polled again. */

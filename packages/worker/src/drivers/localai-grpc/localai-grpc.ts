@@ -2,8 +2,7 @@
 // gRPC library takes a third of a worker's start, so it is loaded with the first backend that needs it.
 import { availableParallelism } from 'node:os'
 import type { Clock } from '@muster/host'
-import type { BackendConnection, Driver, ReplicaSpec } from '../driver.ts'
-import { addressKindOf, fillCommand, modelEnv } from '../launch-program.ts'
+import { addressKindOf, fillCommand, modelEnv, type BackendConnection, type Driver, type ReplicaSpec } from '../driver.ts'
 
 /** The command of an image without backend.json. */
 const runSh = ['./run.sh', '--addr', '{addr}']
