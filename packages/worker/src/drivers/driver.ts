@@ -2,6 +2,7 @@
 // All drivers launch a backend in the same way: `backend.json` with its placeholders filled in, never a shell.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { isAbsolute, join, normalize } from 'node:path'
+import { errorMessage } from '@muster/host'
 import { FleetError, unreachable, type BackendName, type ModelConfig, type ModelName, type ReplicaId } from '@muster/protocol'
 import type { BackendDescription } from '../storage/unpack/tree-manifest.ts'
 
@@ -109,4 +110,13 @@ export function modelEnv(spec: ReplicaSpec): Record<string, string> {
     ...(spec.modelPath === null ? {} : { MUSTER_MODEL_PATH: spec.modelPath }),
     ...(config.context_size === undefined ? {} : { MUSTER_CONTEXT_SIZE: String(config.context_size) }),
   }
+}
+
+/** For a process that is gone, or is not the one of this replica: the request goes to another replica. */
+export function unreachableProcess({ replicaId }: Pick<ReplicaSpec, 'replicaId'>, error: unknown): FleetError {
+  const reason = errorMessage(error)
+  return new FleetError(
+    { code: 'unavailable', retry: 'backoff', message: `the process of replica ${replicaId} gave no answer: ${reason}`.slice(0, 2000) },
+    { cause: error },
+  )
 }
