@@ -9,9 +9,8 @@ import { Dialog, useClose } from '../../components/dialog.tsx'
 import { Empty, Loaded } from '../../components/loaded.tsx'
 import { Cell, Row, Table } from '../../components/table.tsx'
 import { plural } from '../../format.ts'
-import { Disclosure, NodeProgressList } from './node-progress-list.tsx'
 import { OperationActions } from './operation-actions.tsx'
-import { OperationMark, OperationProgress, OperationTimes } from './operation-progress.tsx'
+import { Disclosure, NodeProgressList, OperationMark, OperationProgress, OperationTimes } from './operation-progress.tsx'
 import { titleOf } from './operation-words.pure.ts'
 
 export function OperationDrawer() {

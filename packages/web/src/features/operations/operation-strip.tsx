@@ -6,8 +6,7 @@ import { useEffect, useId, useRef, useState } from 'react'
 import { operationsQuery } from '../../api/queries.ts'
 import { Bar, toneSign, toneText } from '../../components/state.tsx'
 import { plural } from '../../format.ts'
-import { DisclosureButton, NodeProgressList } from './node-progress-list.tsx'
-import { useJustEnded, useTimeLeft } from './operation-progress.tsx'
+import { DisclosureButton, NodeProgressList, useJustEnded, useTimeLeft } from './operation-progress.tsx'
 import { foremost, isActive, markOf, nodesDone, percentText, titleOf } from './operation-words.pure.ts'
 
 export function OperationStrip() {
