@@ -5,7 +5,7 @@ import { checkGatewayToken, Secret } from '@muster/host'
 import { gatewayScope, NodeId, ReplicaId } from '@muster/protocol'
 import { expect, it, onTestFinished } from 'vitest'
 import { createCheckClient } from './check-replicas.ts'
-import { questionsFor, type Answer } from './check.pure.ts'
+import { questionsFor, type Answer } from './replicas.pure.ts'
 
 const [id, nodeId, secret] = [ReplicaId.parse('r-1'), NodeId.parse('n-1'), 'a'.repeat(64)]
 const [question] = questionsFor({ model: 'm', usecases: ['chat'] })

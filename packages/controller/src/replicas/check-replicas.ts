@@ -7,7 +7,7 @@ import type { Advance } from '../loads/advance.ts'
 import type { LoadStore } from '../store/loads.ts'
 import type { DueCheck, ReplicaCheckStore } from '../store/replica-checks.ts'
 import { claimLeaseMs, createEngine, type Engine, withLease } from '../work/engine.ts'
-import { type Answer, judge, type Question, questionsFor, type Verdict } from './check.pure.ts'
+import { type Answer, judgeAnswer, type Question, questionsFor, type Verdict } from './replicas.pure.ts'
 
 export interface CheckDeps {
   readonly checks: ReplicaCheckStore
@@ -81,7 +81,7 @@ async function checkOne(check: DueCheck, means: Means): Promise<void> {
 /** Verdict of the first question that the replica serves. A replica that serves none of them passes. */
 async function runCheck(check: DueCheck, { client }: Means, signal: AbortSignal): Promise<Verdict> {
   for (const question of questionsFor(check)) {
-    const verdict = judge(question, await client.request(check, question, signal))
+    const verdict = judgeAnswer(question, await client.request(check, question, signal))
     if (verdict.is !== 'not_served') return verdict
   }
   return { is: 'not_served' }

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { judge, questionsFor, type Answer, type Question } from './check.pure.ts'
+import { judgeAnswer, questionsFor, type Answer, type Question } from './replicas.pure.ts'
 
 const question = (over: Partial<Question> = {}): Question => ({ path: '/v1/chat/completions', body: {}, isKnown: false, ...over })
 const answer = (status: number, body: unknown): Answer => ({
@@ -41,17 +41,17 @@ describe('its answer', () => {
     ['embeddings', answer(200, { data: [{ embedding: [0.1, 0.2] }] })],
     ['embeddings as text', answer(200, { data: [{ embedding: 'AAAA' }] })],
   ])('%s: passed', (_, given) => {
-    expect(judge(question(), given)).toEqual({ is: 'passed' })
+    expect(judgeAnswer(question(), given)).toEqual({ is: 'passed' })
   })
 
   it.each([404, 405, 501])('%i: the path is not served, also when the configuration lists it', (status) => {
-    for (const isKnown of [true, false]) expect(judge(question({ isKnown }), answer(status, 'no'))).toEqual({ is: 'not_served' })
+    for (const isKnown of [true, false]) expect(judgeAnswer(question({ isKnown }), answer(status, 'no'))).toEqual({ is: 'not_served' })
   })
 
   it('400 is a failure only for a use that the configuration lists', () => {
     const given = answer(400, { error: { message: 'no chat template' } })
-    expect(judge(question(), given)).toEqual({ is: 'not_served' })
-    expect(judge(question({ isKnown: true }), given)).toEqual({
+    expect(judgeAnswer(question(), given)).toEqual({ is: 'not_served' })
+    expect(judgeAnswer(question({ isKnown: true }), given)).toEqual({
       is: 'failed',
       cause: '/v1/chat/completions answered 400: no chat template',
     })
@@ -69,7 +69,7 @@ describe('its answer', () => {
     ['302', answer(302, ''), 'answered 302: nothing'],
     ['silence', { is: 'silence', afterMs: 60_000 }, 'was not answered within 60 s'],
   ])('%s: failed, and why', (_, given, cause) => {
-    const verdict = judge(question(), given)
+    const verdict = judgeAnswer(question(), given)
     expect(verdict.is).toBe('failed')
     expect('cause' in verdict && verdict.cause).toContain(
       `/v1/chat/completions ${cause.startsWith('something') ? 'answered ' : ''}${cause}`,
@@ -77,11 +77,11 @@ describe('its answer', () => {
   })
 
   it('of another process, or none: unclear', () => {
-    expect(judge(question(), { is: 'no_answer', why: 'connection refused' })).toEqual({ is: 'unclear', why: 'connection refused' })
+    expect(judgeAnswer(question(), { is: 'no_answer', why: 'connection refused' })).toEqual({ is: 'unclear', why: 'connection refused' })
   })
 
   it('is quoted in one line of bounded length', () => {
-    const verdict = judge(question(), answer(500, 'x'.repeat(100_000)))
+    const verdict = judgeAnswer(question(), answer(500, 'x'.repeat(100_000)))
     expect('cause' in verdict && verdict.cause.length).toBeLessThan(600)
   })
 })
