@@ -3,7 +3,7 @@ import { collectDefaultMetrics, Counter, Gauge, Histogram, Registry } from 'prom
 import type { Bus } from '@muster/bus'
 import { type ModelView, NodeStatus } from '@muster/protocol'
 import { createInferenceMetrics } from './inference/inference-metrics.ts'
-import type { LoadTransition } from './loads/advance.ts'
+import type { LoadTransition } from './loads/load-work.ts'
 import { countByStatus } from './nodes/view.ts'
 import type { Exclusion } from './placement/placement.pure.ts'
 import type { SettledIntent } from './intents/advance.ts'

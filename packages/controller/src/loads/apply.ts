@@ -26,8 +26,7 @@ import type { PulseStore } from '../store/pulses.ts'
 import type { ReplicaStore } from '../store/replicas.ts'
 import { loadOpPrefix, tickOf } from '../work/exchange.pure.ts'
 import { queryStatus, requestCancel, requestErrorOf, type RequestError } from '../work/exchange.ts'
-import type { Advance } from './advance.ts'
-import type { Demands } from './load-work.ts'
+import type { Advance, Demands } from './load-work.ts'
 import {
   afterRoomMs,
   decideLoad,

@@ -4,7 +4,7 @@ import { silentLog } from '@muster/host'
 import { ModelName, OperationId, type LoadModel, type ReplicaId } from '@muster/protocol'
 import { waitFor } from '@muster/testkit'
 import { sql } from 'kysely'
-import { createAdvance } from './advance.ts'
+import { createAdvance } from './load-work.ts'
 import { endFirst } from './make-room.ts'
 import { startLoadsWorld, type LoadsWorld, type ModelWorker, type TestLoads } from '../../test/loads-world.ts'
 

@@ -7,7 +7,7 @@ import type { Placement } from '../placement/placement.pure.ts'
 import type { Read } from '../store/intents.ts'
 import type { ListedLoad } from '../store/load-rows.ts'
 import type { LoadStore, WantedModel } from '../store/loads.ts'
-import type { Advance } from './advance.ts'
+import type { Advance } from './load-work.ts'
 import type { Decision, OldReplica } from './loads.pure.ts'
 import { endableFor, type Endable } from './replica-set.pure.ts'
 

@@ -3,7 +3,7 @@
 import { Agent, type Dispatcher, request as sendRequest } from 'undici'
 import { type Clock, errorCode, type Log, mintGatewayToken, type Secret } from '@muster/host'
 import { type Failure, gatewayPaths, gatewayScope, type NodeId, refusedHeader, replicaHeader, type ReplicaId } from '@muster/protocol'
-import type { Advance } from '../loads/advance.ts'
+import type { Advance } from '../loads/load-work.ts'
 import type { LoadStore } from '../store/loads.ts'
 import type { DueCheck, ReplicaCheckStore } from '../store/replica-checks.ts'
 import { claimLeaseMs, createEngine, type Engine, withLease } from '../work/engine.ts'

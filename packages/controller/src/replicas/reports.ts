@@ -4,7 +4,7 @@
 import type { Bus } from '@muster/bus'
 import { type Clock, createFailureStreak, createLoop, inLanes, type Log } from '@muster/host'
 import { type Heartbeat, modelUnload, type NodeId, type OpStatusReply, type ReplicaId } from '@muster/protocol'
-import type { Advance } from '../loads/advance.ts'
+import type { Advance } from '../loads/load-work.ts'
 import { eventOfEnd, failureOfExit, type StepDetail } from '../loads/loads.pure.ts'
 import type { LoadStore } from '../store/loads.ts'
 import type { NodeStore } from '../store/nodes.ts'
