@@ -1,22 +1,25 @@
-// Carries out the decision about a claimed load, within its lease: chooses a node, submits the install of the backend there,
-// sends the command, or queries the worker. Every step may have been done before by a controller that died since.
-import { type Clock, type Log, newId, type Step } from '@muster/host'
+// Carries out the decision about a claimed load, within its lease: chooses a node, makes room there, submits the install of the
+// backend, sends the command, or queries the worker. Every step may have been done before by a controller that died since.
 import type { Bus } from '@muster/bus'
+import { type Clock, type Log, newId, type Step } from '@muster/host'
 import {
-  failureOf,
-  modelLoad,
-  OperationId,
-  ReplicaId,
   type BackendName,
+  type Failure,
+  failureOf,
+  FleetError,
   type Load,
   type LoadEvent,
   type ModelConfig,
   type ModelFile,
+  modelLoad,
   type NodeId,
+  OperationId,
+  ReplicaId,
   unreachable,
 } from '@muster/protocol'
 import { statusOf } from '../nodes/view.ts'
-import type { Placer, ReplicaSnapshot } from '../placement/placer.ts'
+import type { Placement } from '../placement/placement.pure.ts'
+import type { PlacementRequest, Placer, ReplicaSnapshot } from '../placement/placer.ts'
 import { replicaPrefix, returnOf } from '../replicas/replicas.pure.ts'
 import type { Read } from '../store/intents.ts'
 import type { ListedLoad, LoadRecord } from '../store/load-rows.ts'
@@ -25,23 +28,23 @@ import type { NodeStore } from '../store/nodes.ts'
 import type { PulseStore } from '../store/pulses.ts'
 import type { ReplicaStore } from '../store/replicas.ts'
 import { loadOpPrefix, tickOf } from '../work/exchange.pure.ts'
-import { queryStatus, requestCancel, requestErrorOf, type RequestError } from '../work/exchange.ts'
+import { queryStatus, requestCancel, type RequestError, requestErrorOf } from '../work/exchange.ts'
 import type { Advance, Demands } from './load-work.ts'
 import {
   afterRoomMs,
   decideLoad,
+  type Decision,
   eventOfRefusal,
   eventOfReply,
   eventOfSilence,
   eventOfStatus,
-  isTaken,
-  type Decision,
   type InstallStanding,
+  isTaken,
+  type OldReplica,
   type StepDetail,
   type World,
 } from './loads.pure.ts'
-import { noReplacement, endFirst, evictFor, findReplaced, placeOf, unplaced } from './make-room.ts'
-import { isWanted } from './replica-set.pure.ts'
+import { type Endable, endableFor, isWanted } from './replica-set.pure.ts'
 
 /** The contract gives workers 2 s to accept. */
 const replyTimeoutMs = 3_000
@@ -301,4 +304,97 @@ async function query({ claimed, model }: Target, deps: ApplyDeps): Promise<void>
     log.debug('status query failed', { ...about, error })
     await move(claimed, eventOfSilence(load, { now: claimed.now(), quietMs, stallMs }, againInMs), deps)
   }
+}
+
+// Placing a load, and making room for it: by ending an old replica of its own model or by evicting replicas of other models. The
+// old replica is chosen for all loads of the model together, and ended only if none of them has changed.
+
+type PlacementResult = Readonly<{ placement: Placement | Failure | null; seen: ReplicaSnapshot }>
+const unplaced: PlacementResult = { placement: null, seen: new Map() }
+
+async function placeOf(load: Load, { config }: WantedModel, place: Placer): Promise<PlacementResult> {
+  try {
+    return await place(wantedOf(load, config))
+  } catch (error) {
+    if (error instanceof FleetError) return { ...unplaced, placement: error.failure }
+    throw error
+  }
+}
+
+const wantedOf = (load: Load, config: PlacementRequest['config']): PlacementRequest => ({
+  ...{ config, purpose: load.purpose, avoid: load.state === 'failed' ? load.nodeId : null, pin: load.pin },
+})
+
+interface UnplacedLoad {
+  readonly load: Load
+  readonly model: WantedModel
+  readonly placement: Placement | Failure | null
+}
+/** `set`: the loads of the model that the decision was based on. */
+type Replacement = Readonly<{ old: OldReplica | null; set: Read<ListedLoad> }>
+const noReplacement: Replacement = { old: null, set: { now: 0, rows: [] } }
+
+/** A replica that the load could replace. Looked for only when there is no room for both, and no draining replica makes room. */
+async function findReplaced(
+  { load, model, placement }: UnplacedLoad,
+  { loads, place }: { loads: LoadStore; place: Placer },
+): Promise<Replacement> {
+  if (load.purpose !== 'serve' || placement === null || 'code' in placement) return noReplacement
+  if (placement.eviction?.victims.length === 0 || placement.nodes.some(({ eligible }) => eligible)) return noReplacement
+  const set = await loads.listSets(model.name)
+  const { olds, when } = endableFor(load, model, set.rows)
+  // A pinned load can only use room on its node.
+  const near = load.pin === null ? olds : olds.filter((old) => old.load.nodeId === load.pin)
+  const enough = await findEnough(near, wantedOf(load, model.config), place)
+  const [any] = load.pin === null ? [] : near
+  const found = enough ?? any
+  if (found === undefined) return { old: null, set }
+  const { ordinal, nodeId } = found.load
+  return { old: { ordinal, nodeId, ends: enough === undefined ? 'not' : when }, set }
+}
+
+type Olds = Endable['olds']
+
+/**
+ * The first replica without which there would be room, on the best node. One per node is tried at a time, since each node is
+ * judged by its own replicas. (Disk is not freed: the files of an old revision stay for a day, in case it comes back.)
+ */
+async function findEnough(olds: Olds, wanted: PlacementRequest, place: Placer): Promise<Olds[number] | undefined> {
+  const there = [...Map.groupBy(olds, ({ load }) => load.nodeId).values()]
+  const most = Math.max(0, ...there.map(({ length }) => length))
+  for (let nth = 0; nth < most; nth += 1) {
+    const tried = there.flatMap((each) => each[nth] ?? [])
+    const without = tried.flatMap(({ load }): ReplicaId[] => (load.replicaId === null ? [] : [load.replicaId]))
+    const { placement } = await place({ ...wanted, without })
+    for (const { node_id: id, eligible } of placement.nodes) {
+      const old = eligible ? tried.find(({ load }) => load.nodeId === id) : undefined
+      if (old !== undefined) return old
+    }
+  }
+  return undefined
+}
+
+/** False: this load, or another one of the model, has changed. */
+export async function endFirst(
+  { ordinal }: OldReplica,
+  { now, rows }: Read<ListedLoad>,
+  { advance }: { advance: Advance },
+): Promise<boolean> {
+  const among = rows.filter(({ load }) => load.purpose === 'serve')
+  const old = among.filter(({ load }) => load.ordinal === ordinal)
+  const ended = await advance({ read: async () => ({ now, rows: old }), eventOf: () => ({ type: 'unwanted' }), among })
+  return ended !== null
+}
+
+/** Evicts exactly the chosen replicas, and only if all of them may still end. Returns the note for the load; null: none ended. */
+async function evictFor(
+  { model }: Load,
+  { victims, nodeName }: Extract<Decision, { do: 'evict' }>,
+  { loads, onEvicted, log }: ApplyDeps,
+): Promise<string | null> {
+  const whose = await loads.evict(victims)
+  if (whose === null) return null
+  onEvicted(victims.length)
+  log.info('replicas evicted for another model', { model, node: nodeName, of: whose, replicas: victims })
+  return `evicted ${whose.join(', ')} on ${nodeName} to make room`.slice(0, 1024)
 }

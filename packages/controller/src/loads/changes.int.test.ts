@@ -5,7 +5,7 @@ import { ModelName, OperationId, type LoadModel, type ReplicaId } from '@muster/
 import { waitFor } from '@muster/testkit'
 import { sql } from 'kysely'
 import { createAdvance } from './load-work.ts'
-import { endFirst } from './make-room.ts'
+import { endFirst } from './apply.ts'
 import { startLoadsWorld, type LoadsWorld, type ModelWorker, type TestLoads } from '../../test/loads-world.ts'
 
 let world: LoadsWorld
