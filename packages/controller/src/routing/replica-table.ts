@@ -4,8 +4,7 @@
 import { type Clock, createLoop, type Log, type Loop, mintGatewayToken, type Secret } from '@muster/host'
 import { gatewayPaths, gatewayScope, type NodeId, nodeStatus, type Policy, type ReplicaId } from '@muster/protocol'
 import type { Change } from '../store/changes.ts'
-import type { ControllerStore } from '../store/controllers.ts'
-import type { ReadyReplica, RouteScope, RouteStore } from '../store/routes.ts'
+import type { ControllerStore, ReadyReplica, RouteScope, RouteStore } from '../store/routes.ts'
 import { textKeyOf } from './replica-choice.pure.ts'
 
 const rereadEveryMs = 30_000

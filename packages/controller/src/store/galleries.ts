@@ -1,6 +1,7 @@
-// Queries about galleries and the versions that they offer. Galleries of the command line cannot be changed by the API.
-import { type Kysely, sql } from 'kysely'
+// Queries about galleries, the versions that they offer, and the duty to check for newer ones. Galleries of the command line
+// cannot be changed by the API.
 import type { GalleryAddress, GalleryView } from '@muster/protocol'
+import { type Kysely, sql } from 'kysely'
 import type { AvailableBackendsTable, Database } from './tables.ts'
 
 type Row = Omit<GalleryView, 'from'> & { readonly origin: 'setting' | 'api' }
@@ -128,3 +129,41 @@ export class AvailableStore {
 }
 
 const keyOf = ({ backend, concrete, platform }: AvailableBackend): string => JSON.stringify([backend, concrete, platform])
+
+// Duties: periodic work that one controller at a time does for all, such as the check for newer versions. A duty has a
+// lease, not a lock: nothing is locked while the work runs, and a controller that lost the lease writes nothing.
+
+type Duty = Readonly<{ doneAt: string | null; report: unknown }>
+
+export class DutyStore {
+  readonly #db: Kysely<Database>
+
+  constructor(db: Kysely<Database>) {
+    this.#db = db
+  }
+
+  /** True: this holder has the duty until the lease ends. False when another holder has it, or when it was done recently. */
+  async take(name: string, { holder, leaseMs, unlessDoneWithinMs }: { holder: string; leaseMs: number; unlessDoneWithinMs: number }) {
+    const { rows } = await sql`
+      insert into duties (name, holder, lease_until) values (${name}, ${holder}, now() + make_interval(secs => ${leaseMs / 1000}))
+      on conflict (name) do update set holder = excluded.holder, lease_until = excluded.lease_until
+      where (duties.lease_until is null or duties.lease_until < now() or duties.holder = excluded.holder)
+        and (duties.done_at is null or duties.done_at <= now() - make_interval(secs => ${unlessDoneWithinMs / 1000}))
+      returning name`.execute(this.#db)
+    return rows.length > 0
+  }
+
+  async release(name: string, holder: string): Promise<void> {
+    await this.#db
+      .updateTable('duties')
+      .set({ holder: null, lease_until: null })
+      .where('name', '=', name)
+      .where('holder', '=', holder)
+      .execute()
+  }
+
+  async read(name: string): Promise<Duty> {
+    const row = await this.#db.selectFrom('duties').select(['done_at', 'report']).where('name', '=', name).executeTakeFirst()
+    return { doneAt: row?.done_at ?? null, report: row?.report ?? {} }
+  }
+}

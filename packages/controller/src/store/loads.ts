@@ -11,7 +11,7 @@ import {
   type ReplicaId,
 } from '@muster/protocol'
 import { sql, type Kysely, type Transaction } from 'kysely'
-import { isCaughtUp } from './controllers.ts'
+import { isCaughtUp } from './routes.ts'
 import { fromLoadRow, loadColumns, type ListedLoad, type LoadRecord, type LoadRow, type ReadyFacts } from './load-rows.ts'
 import type { ProgressTick, Read } from './intents.ts'
 import { lockModel } from './models.ts'

@@ -2,7 +2,7 @@
 // row is unknown. An ID is never used twice.
 import { NodeId, ReplicaId, type OperationId, type ReplicaState } from '@muster/protocol'
 import { sql, type Kysely, type Transaction } from 'kysely'
-import { isCaughtUp } from './controllers.ts'
+import { isCaughtUp } from './routes.ts'
 import { nodeIsReachable } from './nodes.ts'
 import { retryConflicts } from './errors.ts'
 import type { Database } from './tables.ts'

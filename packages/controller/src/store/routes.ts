@@ -1,7 +1,8 @@
-// Queries for routing: models, their serving replicas, and the gateways of their nodes.
+// Queries for routing: models, their serving replicas, the gateways of their nodes, and the controllers that route to them, each
+// with the last change that it routes by.
 import { Secret } from '@muster/host'
-import { NodeId, ReplicaId, type Responsiveness, type Liveness, type NodeType, type Policy } from '@muster/protocol'
-import { sql, type Kysely } from 'kysely'
+import { type Liveness, NodeId, type NodeType, type Policy, ReplicaId, type Responsiveness } from '@muster/protocol'
+import { type Kysely, sql } from 'kysely'
 import { retryConflicts } from './errors.ts'
 import type { Database } from './tables.ts'
 
@@ -116,3 +117,74 @@ export class RouteStore {
     await retryConflicts(() => mark.execute(this.#db))
   }
 }
+
+// Controllers: workers need their addresses, the UI lists them, and a replica drains when all of them have stopped routing to it.
+
+export interface ControllerRecord {
+  readonly id: string
+  readonly url: string
+  readonly version: string
+  readonly started_at: string
+  readonly last_seen_at: string
+}
+
+export class ControllerStore {
+  readonly #db: Kysely<Database>
+
+  constructor(db: Kysely<Database>) {
+    this.#db = db
+  }
+
+  async heartbeat(own: { id: string; url: string; version: string }): Promise<void> {
+    await this.#db
+      .insertInto('controllers')
+      .values(own)
+      .onConflict((conflict) => conflict.column('id').doUpdateSet({ last_seen_at: sql<string>`now()`, url: own.url }))
+      .execute()
+    await sql`delete from controllers where last_seen_at < now() - interval '1 hour'`.execute(this.#db)
+  }
+
+  async listLive(withinMs: number): Promise<ControllerRecord[]> {
+    return await this.#db
+      .selectFrom('controllers')
+      .select(['id', 'url', 'version', 'started_at', 'last_seen_at'])
+      .where('last_seen_at', '>', sql<string>`now() - make_interval(secs => ${withinMs / 1000})`)
+      .orderBy('started_at')
+      .orderBy('id')
+      .execute()
+  }
+
+  /** Records up to which change this controller routes. False when the controller has no row yet. */
+  async recordRoutes(id: string, seq: number): Promise<boolean> {
+    const { numUpdatedRows } = await this.#db
+      .updateTable('controllers')
+      .set({ routes_seq: sql<number>`greatest(routes_seq, ${seq})` })
+      .where('id', '=', id)
+      .executeTakeFirst()
+    return numUpdatedRows > 0n
+  }
+
+  async remove(id: string): Promise<void> {
+    await this.#db.deleteFrom('controllers').where('id', '=', id).execute()
+  }
+
+  async databaseInfo(): Promise<{ version: string; now: string }> {
+    const result = await sql<{ version: string; now: string }>`select current_setting('server_version') as version, now() as now`.execute(
+      this.#db,
+    )
+    const row = result.rows[0]
+    if (row === undefined) throw new Error('select without from has always one row')
+    return row
+  }
+}
+
+/** A controller that was not seen for this long is gone or disconnected: three rounds of housekeeping. */
+const liveMs = 15_000
+
+/**
+ * True when every live controller routes by the change `c` (a row of `changes`). A controller that has not reported yet does not.
+ * Evaluated once per statement.
+ */
+export const isCaughtUp = sql`coalesce(c.seq, 0) <= (
+  select coalesce(min(k.routes_seq), 9223372036854775807) from controllers k
+  where k.last_seen_at > now() - make_interval(secs => ${sql.lit(liveMs / 1000)}))`
