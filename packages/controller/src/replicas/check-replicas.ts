@@ -5,7 +5,7 @@ import { type Clock, errorCode, type Log, mintGatewayToken, type Secret } from '
 import { type Failure, gatewayPaths, gatewayScope, type NodeId, refusedHeader, replicaHeader, type ReplicaId } from '@muster/protocol'
 import type { Advance } from '../loads/load-work.ts'
 import type { LoadStore } from '../store/loads.ts'
-import type { DueCheck, ReplicaCheckStore } from '../store/replica-checks.ts'
+import type { DueCheck, ReplicaCheckStore } from '../store/replicas.ts'
 import { claimLeaseMs, createEngine, type Engine, withLease } from '../work/engine.ts'
 import { type Answer, judgeAnswer, type Question, questionsFor, type Verdict } from './replicas.pure.ts'
 

@@ -3,7 +3,7 @@ import { ReplicaId, type NodeId } from '@muster/protocol'
 import { sql } from 'kysely'
 import { afterAll, afterEach, beforeAll, expect, it } from 'vitest'
 import { startLoadsWorld, type LoadsWorld } from '../../test/loads-world.ts'
-import type { DueCheck } from './replica-checks.ts'
+import type { DueCheck } from './replicas.ts'
 
 let world: LoadsWorld
 beforeAll(async () => {
