@@ -3,8 +3,7 @@
 import { type Clock, createLoop, type Log } from '@muster/host'
 import type { OperationId } from '@muster/protocol'
 import type { RolloutAction, RolloutEnd, RolloutRecord, RolloutStore } from '../store/rollouts.ts'
-import { decideRollout, isUnderWay } from './rollout.pure.ts'
-import { factsOf } from './facts.pure.ts'
+import { decideRollout, factsOf, isUnderWay } from './rollout.pure.ts'
 
 export interface RolloutsDeps {
   readonly store: Pick<RolloutStore, 'open' | 'advance'>

@@ -2,8 +2,7 @@ import { NodeId, type Failure } from '@muster/protocol'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { RolloutAction } from '../store/rollouts.ts'
-import { decideRollout } from './rollout.pure.ts'
-import type { RolloutFacts, RolloutNode, RolloutStage } from './facts.pure.ts'
+import { decideRollout, type RolloutFacts, type RolloutNode, type RolloutStage } from './rollout.pure.ts'
 
 const failure: Failure = { code: 'integrity', retry: 'never', message: 'another digest' }
 const held: RolloutStage = { state: 'waiting' }

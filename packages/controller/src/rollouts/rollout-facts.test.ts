@@ -1,7 +1,7 @@
 import { NodeId, type Failure } from '@muster/protocol'
 import { describe, expect, it } from 'vitest'
 import type { MovingNode, RolloutLoad, RolloutNodeRecord, RolloutReplica } from '../store/rollouts.ts'
-import { factsOf, type RolloutStage } from './facts.pure.ts'
+import { factsOf, type RolloutStage } from './rollout.pure.ts'
 
 const [before, done, after] = [1_000_000, 2_000_000, 3_000_000]
 const failure: Failure = { code: 'internal', retry: 'backoff', message: 'it crashed' }
