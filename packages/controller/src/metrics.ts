@@ -6,7 +6,7 @@ import { createInferenceMetrics } from './inference/inference-metrics.ts'
 import type { LoadTransition } from './loads/load-work.ts'
 import { countByStatus } from './nodes/view.ts'
 import type { Exclusion } from './placement/placement.pure.ts'
-import type { SettledIntent } from './intents/advance.ts'
+import type { SettledIntent } from './intents/intent-work.ts'
 import type { RolloutEnd } from './store/rollouts.ts'
 import type { Store } from './store/store.ts'
 

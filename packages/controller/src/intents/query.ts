@@ -7,7 +7,7 @@ import type { PulseStore } from '../store/pulses.ts'
 import { tickOf } from '../work/exchange.pure.ts'
 import { queryStatus, requestCancel, type RequestLimits } from '../work/exchange.ts'
 import { isAsyncWorker, queryLegacyWorker } from './legacy.ts'
-import type { Advance } from './advance.ts'
+import type { Advance } from './intent-work.ts'
 import { eventOfCancel, eventOfEnd, eventOfStatus } from './intents.pure.ts'
 
 const timeoutMs = 5_000

@@ -16,7 +16,7 @@ import type { ClaimedIntent } from '../store/intents.ts'
 import type { PulseStore } from '../store/pulses.ts'
 import { requestErrorOf, type RequestLimits } from '../work/exchange.ts'
 import { isAsyncWorker, needsForcedInstall, openRequest, sendForcedInstall } from './legacy.ts'
-import type { Advance } from './advance.ts'
+import type { Advance } from './intent-work.ts'
 import { againInMs, eventOfReply } from './intents.pure.ts'
 
 /** The contract gives workers 2 s to accept. */
