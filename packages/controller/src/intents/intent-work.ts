@@ -18,8 +18,7 @@ import { claimLeaseMs, createEngine, createLanes, type Engine } from '../work/en
 import type { WorkKey } from '../work/exchange.ts'
 import { eventOfEnd, isOfOtherGeneration, isSatisfied } from './intents.pure.ts'
 import { createHeldRequests, isAsyncWorker } from './legacy.ts'
-import type { Query } from './query.ts'
-import type { Send } from './send.ts'
+import type { Query, Send } from './send.ts'
 
 export interface IntentWorkDeps {
   readonly intents: IntentStore
