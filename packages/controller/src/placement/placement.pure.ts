@@ -14,8 +14,7 @@ import {
 } from '@muster/protocol'
 import type { NodeRecord } from '../store/nodes.ts'
 import type { ReplicaRecord } from '../store/replicas.ts'
-import { chooseEviction, type Eviction } from './eviction.pure.ts'
-import { freeDisk, freeMemory, freeReplicaCount, needOf, type NodeRoom } from './room.pure.ts'
+import { chooseEviction, type Eviction, freeDisk, freeMemory, freeReplicaCount, needOf, type NodeRoom } from './room.pure.ts'
 
 export interface PlacementModel {
   readonly name: ModelName

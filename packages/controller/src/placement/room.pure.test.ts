@@ -1,8 +1,7 @@
 import { NodeId } from '@muster/protocol'
 import { describe, expect, it } from 'vitest'
 import { candidate, replica } from '../../test/placement-facts.ts'
-import { chooseEviction, type EvictionRequest, type FullNode } from './eviction.pure.ts'
-import type { LiveReplica } from './room.pure.ts'
+import { chooseEviction, type EvictionRequest, type FullNode, type LiveReplica } from './room.pure.ts'
 
 const full = (replicas: readonly LiveReplica[], over: Partial<FullNode> = {}, name = 'one'): FullNode =>
   candidate(name, { pool: { kind: 'ram', total: 100, available: null }, replicas, ...over })
