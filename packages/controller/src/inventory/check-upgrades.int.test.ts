@@ -14,7 +14,8 @@ import { migrate } from '../store/migrate.ts'
 import type { NodeRecord } from '../store/nodes.ts'
 import { createStore, type Store } from '../store/store.ts'
 import type { Database } from '../store/tables.ts'
-import { checkDuty, CheckReport, createUpgradeChecker, type UpgradeCheckerDeps } from './check-upgrades.ts'
+import { createUpgradeChecker, type UpgradeCheckerDeps } from './check-upgrades.ts'
+import { checkDuty, CheckReport } from './fleet-backends.ts'
 
 const digest = (digit: string): Digest => Digest.parse(`sha256:${digit.repeat(64)}`)
 const entry = (fields: object): GalleryEntry => GalleryEntry.parse(fields)

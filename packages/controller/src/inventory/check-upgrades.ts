@@ -2,14 +2,13 @@
 // time for all of them. The check only reads; --auto-upgrade makes it submit upgrades.
 import { type Clock, createLoop, type Log, withDeadline } from '@muster/host'
 import { FleetError, type BackendName } from '@muster/protocol'
-import { z } from 'zod'
 import type { Catalogue } from '../gallery/catalogue.ts'
 import type { ResolveSource } from '../gallery/resolve-source.ts'
 import { createSharedRun } from '../shared-run.ts'
 import type { AvailableStore, DutyStore } from '../store/galleries.ts'
 import type { NodeRecord } from '../store/nodes.ts'
 import { findAvailable, type FoundAvailable } from './find-available.ts'
-import { isUpgradable, installedOf } from './upgrades.ts'
+import { checkDuty, CheckReport, installedOf, isUpgradable } from './fleet-backends.ts'
 
 export interface UpgradeCheckerDeps {
   readonly catalogue: Catalogue
@@ -29,15 +28,6 @@ export interface UpgradeCheckerDeps {
   readonly log: Log
 }
 
-/** Report of the last check, as stored. */
-export const CheckReport = z.object({
-  problems: z.array(z.object({ backend: z.string().nullable(), message: z.string() })).default([]),
-  /** Backend → node → digest of the last automatic upgrade: a failed one is not repeated. */
-  tried: z.record(z.string(), z.record(z.string(), z.string())).default({}),
-})
-export type CheckReport = z.infer<typeof CheckReport>
-
-export const checkDuty = 'upgrade-check'
 const soonMs = 5_000
 const debounceMs = 1_000
 /** Registries limit requests: many operations that end within this time cause one check. */

@@ -7,7 +7,7 @@ import { offerOfRecord } from '../gallery/planners.ts'
 import type { ResolveSource, Source } from '../gallery/resolve-source.ts'
 import type { AvailableBackend } from '../store/galleries.ts'
 import type { NodeRecord } from '../store/nodes.ts'
-import { installedOf, kindOfNode } from './upgrades.ts'
+import { installedOf, kindOfNode } from './fleet-backends.ts'
 
 export type UpgradeProblem = Readonly<{ backend: string | null; message: string }>
 export type FoundAvailable = Readonly<{

@@ -1,11 +1,12 @@
-// The backends of the fleet as the API shows them, from stored inventories; only nodes without one are queried.
-import { BackendName, type BackendView, type OfferedBackend, type UpgradeView } from '@muster/protocol'
-import { chooseBackend, type GalleryEntry, isMeta } from '@muster/source'
+// The backends of the fleet as the API shows them, from stored inventories; only nodes without one are queried. A view
+// names the nodes that have a backend, a newer build that is offered, and nodes of one kind that differ (drift).
+import { BackendName, type BackendView, type InstalledBackend, type OfferedBackend, type UpgradeView } from '@muster/protocol'
+import { chooseBackend, formatPlatform, type GalleryEntry, isMeta, platformOf } from '@muster/source'
+import { z } from 'zod'
 import type { Offers } from '../gallery/catalogue.ts'
-import type { AvailableStore, DutyStore } from '../store/galleries.ts'
+import { statusOf } from '../nodes/view.ts'
+import type { AvailableBackend, AvailableStore, DutyStore } from '../store/galleries.ts'
 import type { NodeRecord, NodeStore } from '../store/nodes.ts'
-import { checkDuty, CheckReport } from './check-upgrades.ts'
-import { installedOf, kindOfNode, mergeInventories, upgradeOf } from './upgrades.ts'
 import { isDoubtful, type NodeQueries } from './node-inventories.ts'
 
 export interface FleetBackendsDeps {
@@ -14,6 +15,16 @@ export interface FleetBackendsDeps {
   readonly duties: DutyStore
   readonly queries: NodeQueries
 }
+
+export const checkDuty = 'upgrade-check'
+
+/** Report of the last check, as stored. */
+export const CheckReport = z.object({
+  problems: z.array(z.object({ backend: z.string().nullable(), message: z.string() })).default([]),
+  /** Backend → node → digest of the last automatic upgrade: a failed one is not repeated. */
+  tried: z.record(z.string(), z.record(z.string(), z.string())).default({}),
+})
+export type CheckReport = z.infer<typeof CheckReport>
 
 export type UpgradesAnswer = Readonly<{
   upgrades: Record<string, UpgradeView>
@@ -101,3 +112,146 @@ function fitsEach(
     return { node_id: node.id, node_name: node.name, fits: reason === null, reason }
   })
 }
+
+// Installed backends of all nodes, compared with the offered builds.
+
+type InstalledEntry = Readonly<{
+  node: NodeRecord
+  entry: InstalledBackend
+  offer: AvailableBackend | null
+  /** Nodes that should have the same build: same machine, same backend behind the name. */
+  group: string
+}>
+
+/** Machine and capability: they decide which build fits. */
+export const kindOfNode = ({ os, arch, capability }: NodeRecord): string => `${machineOf({ os, arch })} ${capability}`
+const machineOf = ({ os, arch }: Pick<NodeRecord, 'os' | 'arch'>): string => formatPlatform(platformOf({ platform: os, arch }))
+
+const byName = (a: NodeRecord, b: NodeRecord): number => (a.name === b.name ? (a.id < b.id ? -1 : 1) : a.name < b.name ? -1 : 1)
+
+/** By backend, the nodes sorted by name. Absent nodes count with their last inventory. */
+export function installedOf(nodes: readonly NodeRecord[], available: readonly AvailableBackend[]): Map<BackendName, InstalledEntry[]> {
+  const offers = Map.groupBy(available, ({ backend, platform }) => JSON.stringify([backend, platform]))
+  const found = new Map<BackendName, InstalledEntry[]>()
+  for (const node of nodes.filter(hasBackends).toSorted(byName)) {
+    const kind = kindOfNode(node)
+    const seen = new Set<string>()
+    for (const entry of node.inventory) {
+      if (seen.has(entry.name)) continue
+      seen.add(entry.name)
+      const offer = offerFor(entry, offers.get(JSON.stringify([entry.name, kind])) ?? [])
+      const group = `${machineOf(node)} ${groupOf(entry, { offer, node })}`
+      const holders = found.get(entry.name) ?? []
+      found.set(entry.name, holders)
+      holders.push({ node, entry, offer, group })
+    }
+  }
+  return found
+}
+
+const hasBackends = (node: NodeRecord): boolean => node.nodeType !== 'agent' && node.approvedAt !== null
+
+/** A backend that is in no gallery is listed under its recorded URI. */
+const offerFor = (entry: InstalledBackend, offers: readonly AvailableBackend[]): AvailableBackend | null =>
+  offers.find(({ concrete }) => concrete === entry.uri) ?? offers.find(({ concrete }) => isName(concrete)) ?? null
+
+const isName = (concrete: string): boolean => BackendName.safeParse(concrete).success
+
+function groupOf(entry: InstalledBackend, { offer, node }: { offer: AvailableBackend | null; node: NodeRecord }): string {
+  if (offer !== null && isName(offer.concrete)) return offer.concrete
+  return entry.is_meta ? node.capability : ''
+}
+
+export type BackendUpgrade = Readonly<{ hasUpgrade: boolean; view: UpgradeView }>
+
+type Build = Pick<InstalledBackend, 'digest' | 'version'>
+
+/** By digest when both have one, else by version; a build without either counts as the same. */
+function isSameBuild(a: Build, b: Build): boolean {
+  if (a.digest !== '' && b.digest !== '') return a.digest === b.digest
+  return a.version === '' || b.version === '' || a.version === b.version
+}
+
+export const isUpgradable = ({ entry, offer }: Pick<InstalledEntry, 'entry' | 'offer'>): boolean =>
+  offer !== null && !isSameBuild(entry, offer)
+
+/** `installed`: the nodes of one backend, sorted by name. */
+export function upgradeOf(installed: readonly [InstalledEntry, ...InstalledEntry[]]): BackendUpgrade {
+  const upgradable = installed.find(isUpgradable)
+  const { entry, offer } = upgradable ?? installed[0]
+  const drift = [...Map.groupBy(installed, ({ group }) => group).values()].flatMap(driftIn)
+  return {
+    hasUpgrade: upgradable !== undefined,
+    view: {
+      installed_version: entry.version,
+      available_version: offer?.version ?? '',
+      installed_digest: entry.digest,
+      available_digest: offer?.digest ?? '',
+      node_drift: installed.filter((each) => drift.includes(each)).map(shownBuild),
+    },
+  }
+}
+
+const shownBuild = ({ node, entry }: InstalledEntry) => ({
+  node_id: node.id,
+  node_name: node.name,
+  version: entry.version,
+  digest: entry.digest,
+})
+
+function driftIn(group: readonly InstalledEntry[]): InstalledEntry[] {
+  const usual = usualOf(group)
+  return usual === null ? [] : group.filter(({ entry }) => !isSameBuild(entry, usual))
+}
+
+/** The build that most nodes have; among equals the offered one, else the newest. Null when no node reports its build. */
+function usualOf(group: readonly InstalledEntry[]): InstalledBackend | null {
+  const builds = [...Map.groupBy(group, ({ entry }) => keyOf(entry)).entries()].filter(([key]) => key !== '')
+  const most = Math.max(0, ...builds.map(([, holders]) => holders.length))
+  const tied = builds.filter(([, holders]) => holders.length === most).map(([, holders]) => holders)
+  const offered = tied.find((holders) => holders.some(isCurrent))
+  return (offered ?? tied.toSorted(newestFirst)[0])?.[0]?.entry ?? null
+}
+
+const keyOf = ({ digest, version }: Build): string => (digest === '' ? version : digest)
+const isCurrent = ({ entry, offer }: { entry: Build; offer: AvailableBackend | null }): boolean =>
+  offer !== null && entry.digest !== '' && entry.digest === offer.digest
+
+function newestFirst(a: readonly InstalledEntry[], b: readonly InstalledEntry[]): number {
+  const [ours, theirs] = [newest(a), newest(b)]
+  return ours === theirs ? 0 : ours > theirs ? -1 : 1
+}
+const newest = (holders: readonly InstalledEntry[]): string =>
+  holders.map(({ entry }) => entry.installed_at).reduce((max, at) => (at > max ? at : max), '')
+
+export function mergeInventories(nodes: readonly NodeRecord[], available: readonly AvailableBackend[]): BackendView[] {
+  return [...installedOf(nodes, available)].toSorted(([a], [b]) => (a < b ? -1 : 1)).flatMap(([, installed]) => viewOf(installed))
+}
+
+function viewOf([first, ...others]: readonly InstalledEntry[]): BackendView[] {
+  if (first === undefined) return []
+  const installed: [InstalledEntry, ...InstalledEntry[]] = [first, ...others]
+  const { is_system, is_meta, ...metadata } = first.entry
+  const { hasUpgrade, view } = upgradeOf(installed)
+  return [
+    {
+      name: metadata.name,
+      is_system,
+      is_meta,
+      metadata,
+      nodes: installed.map(shownNode),
+      upgrade_available: hasUpgrade,
+      drift: view.node_drift.length > 0,
+    },
+  ]
+}
+
+const shownNode = ({ node, entry: { version, digest, uri, installed_at } }: InstalledEntry): BackendView['nodes'][number] => ({
+  node_id: node.id,
+  node_name: node.name,
+  node_status: statusOf(node).status,
+  version,
+  digest,
+  uri,
+  installed_at,
+})

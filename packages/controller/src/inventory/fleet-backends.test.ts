@@ -3,7 +3,7 @@ import { BackendName } from '@muster/protocol'
 import { describe, expect, it } from 'vitest'
 import { nodeRecord, type NodeFacts } from '../../test/node-record.ts'
 import type { AvailableBackend } from '../store/galleries.ts'
-import { installedOf, mergeInventories, upgradeOf } from './upgrades.ts'
+import { installedOf, mergeInventories, upgradeOf } from './fleet-backends.ts'
 
 const llama = BackendName.parse('llama')
 const has = (id: string, entry: object, facts: NodeFacts = {}) => nodeRecord(id, { ...facts, inventory: [{ name: 'llama', ...entry }] })
