@@ -4,7 +4,7 @@ import { type ModelDetail, type ModelName, modelRoutes as routes, type ModelView
 import { type ConfigFormat, InvalidConfig, parseConfig, revisionOf, UnreadableConfig } from '../models/config.ts'
 import type { Models } from '../models/create-models.ts'
 import { createModelSubmissions } from '../models/submit.ts'
-import type { ReceiveUpload } from '../models/uploads.ts'
+import type { ReceiveUpload } from '../models/model-files.ts'
 import { loadingOf, type ShowModels } from '../models/view.ts'
 import type { LoadInfo, LoadInfoStore, ModelRecord, ModelStore } from '../store/models.ts'
 import type { Store } from '../store/store.ts'

@@ -10,7 +10,7 @@ import type { Store } from '../store/store.ts'
 import { revisionOf } from './config.ts'
 import { createJobsLoop } from './jobs-loop.ts'
 import { createModelCatalogue, findModel } from './model-catalogue.ts'
-import { createReceiveUpload } from './uploads.ts'
+import { createReceiveUpload } from './model-files.ts'
 import { createRemovals } from './removals.ts'
 import { createShowModels } from './view.ts'
 

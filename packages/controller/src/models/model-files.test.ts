@@ -2,7 +2,7 @@ import { checkGatewayToken, Secret } from '@muster/host'
 import { Digest, gatewayScope, ModelConfig, NodeId } from '@muster/protocol'
 import { expect, it } from 'vitest'
 import type { FileHolder } from '../store/inventory.ts'
-import { filesFor } from './files-for.ts'
+import { filesFor } from './model-files.ts'
 
 const [hexA, hexB, hexC] = ['a', 'b', 'c'].map((letter) => letter.repeat(64))
 const digest = (hex: string | undefined) => Digest.parse(`sha256:${hex}`)
