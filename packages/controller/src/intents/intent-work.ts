@@ -115,7 +115,7 @@ export function createIntentWork(deps: IntentWorkDeps): Engine {
 // The steps of intents: many in one statement, each guarded by the row version that the decision was based on. An intent that was
 // changed meanwhile is read again, and the event is decided again.
 
-export type IntentMove = Readonly<{ record: IntentRecord; event: IntentEvent; /** Database time of the read. */ now: number }>
+type IntentMove = Readonly<{ record: IntentRecord; event: IntentEvent; /** Database time of the read. */ now: number }>
 export type SettledIntent = Readonly<{ record: IntentRecord; intent: Intent }>
 
 interface AdvanceDeps {

@@ -1,5 +1,5 @@
-// Commands and queries to the worker of one intent. A command's reply is applied; a worker with the `async` feature replies within
-// seconds whether it accepts the command, and legacy.ts handles other workers. Quiet intents are queried.
+// Sends one claimed intent to its worker and applies the reply, and queries the worker of a quiet intent. A worker with the `async`
+// feature replies within seconds whether it accepts the command; legacy.ts handles other workers.
 import type { Bus } from '@muster/bus'
 import type { Clock, Log, Step } from '@muster/host'
 import {

@@ -162,7 +162,7 @@ function groupOf(entry: InstalledBackend, { offer, node }: { offer: AvailableBac
   return entry.is_meta ? node.capability : ''
 }
 
-export type BackendUpgrade = Readonly<{ hasUpgrade: boolean; view: UpgradeView }>
+type BackendUpgrade = Readonly<{ hasUpgrade: boolean; view: UpgradeView }>
 
 type Build = Pick<InstalledBackend, 'digest' | 'version'>
 

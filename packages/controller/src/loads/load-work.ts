@@ -190,7 +190,7 @@ interface AdvanceDeps {
 }
 export type LoadTransition = Readonly<{ from: LoadRecord; to: Load | 'gone'; event: LoadEvent }>
 
-export interface LoadMove {
+interface LoadMove {
   /** Reads the load; the first time it may return one that was read before. */
   readonly read: () => Promise<Read<LoadRecord>>
   /** Null: the event does not apply to this load. */

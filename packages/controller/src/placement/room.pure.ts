@@ -3,7 +3,7 @@
 import type { NodeId, ReplicaId, Resources } from '@muster/protocol'
 
 /** The memory that models use on a node: VRAM with a usable GPU, else RAM. */
-export type Pool = Readonly<{
+type Pool = Readonly<{
   kind: 'vram' | 'ram'
   /** Null: unknown, and then not limited. */ total: number | null
   available: number | null

@@ -222,7 +222,7 @@ const answerWithinMs = 2_000
 const batch = 64
 const unloadAtOnce = 16
 
-export type Unload = (replica: { id: ReplicaId; nodeId: NodeId }, signal: AbortSignal) => Promise<void>
+type Unload = (replica: { id: ReplicaId; nodeId: NodeId }, signal: AbortSignal) => Promise<void>
 
 /** Never rejects: the request is repeated until the process has exited. */
 export function createUnload({ bus, log }: Pick<TendDeps, 'bus' | 'log'>): Unload {

@@ -7,7 +7,7 @@ import type { Exit } from '../store/replicas.ts'
 import type { MovingNode, RolloutAction, RolloutLoad, RolloutNodeRecord, RolloutRecord, RolloutReplica } from '../store/rollouts.ts'
 
 /** Evidence against the new version on a node. */
-export type Trouble = Readonly<{ model: string }> &
+type Trouble = Readonly<{ model: string }> &
   (
     | Readonly<{ kind: 'load'; failure: Failure }>
     | Readonly<{ kind: 'check' }>

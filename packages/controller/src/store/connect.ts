@@ -14,7 +14,7 @@ export interface Limits {
   /** Timeout for a server that does not answer. Longer than the server's own limit, whose error explains more. */
   readonly answerMs: number
   readonly idleInTransactionMs: number
-  /** events/checkpoint.ts settles by age because of this limit. PostgreSQL 17 and newer. */
+  /** events/checkpoint.pure.ts settles by age because of this limit. PostgreSQL 17 and newer. */
   readonly transactionMs: number
 }
 
