@@ -18,7 +18,7 @@ import { createResourceMonitor, type ResourceMonitor } from './resources/resourc
 import { createToolRunner, startTool } from './resources/run-tool.ts'
 import type { EffectiveSettings, WorkerSettings } from './settings.ts'
 import { createThreads, type Threads } from './storage/threads.ts'
-import { createInstalledBackends, noBackends, type InstalledBackends } from './supervisor/installed-backends.ts'
+import { createInstalledBackends, noBackends, type InstalledBackends } from './supervisor/run-replica.ts'
 import { openReplicas, type Replicas } from './supervisor/replicas.ts'
 import { createWorkRegistry, type WorkRegistry } from './work/work-registry.ts'
 

@@ -7,7 +7,7 @@ import { busLeft } from '../src/commands/command.ts'
 import { serveCommands } from '../src/commands/serve-commands.ts'
 import type { Installer } from '../src/operations/installer.ts'
 import { openOperations, type Operations, type OperationsDeps } from '../src/operations/operations.ts'
-import { noBackends } from '../src/supervisor/installed-backends.ts'
+import { noBackends } from '../src/supervisor/run-replica.ts'
 import { openReplicas } from '../src/supervisor/replicas.ts'
 import { createWorkRegistry, type WorkRegistry } from '../src/work/work-registry.ts'
 

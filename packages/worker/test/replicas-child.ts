@@ -9,7 +9,7 @@ import { Incarnation, LoadModel, nodeEvents, NodeId, ReplicaId } from '@muster/p
 import { createLocalAiGrpcDriver } from '../src/drivers/localai-grpc/localai-grpc.ts'
 import { createOpenAiHttpDriver } from '../src/drivers/openai-http.ts'
 import { openBackendStore } from '../src/storage/backend-store.ts'
-import { createInstalledBackends } from '../src/supervisor/installed-backends.ts'
+import { createInstalledBackends } from '../src/supervisor/run-replica.ts'
 import { openReplicas } from '../src/supervisor/replicas.ts'
 import { createWorkRegistry } from '../src/work/work-registry.ts'
 import { sharedThreads } from './shared-threads.ts'

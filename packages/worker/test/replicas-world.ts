@@ -30,7 +30,7 @@ import {
 } from '@muster/testkit'
 import { openBackendStore, type BackendStore } from '../src/storage/backend-store.ts'
 import { createOpenAiHttpDriver } from '../src/drivers/openai-http.ts'
-import { createInstalledBackends } from '../src/supervisor/installed-backends.ts'
+import { createInstalledBackends } from '../src/supervisor/run-replica.ts'
 import { openReplicas, type Replicas, type ReplicasOptions } from '../src/supervisor/replicas.ts'
 import { createWorkRegistry, type WorkRegistry } from '../src/work/work-registry.ts'
 import { nodeId } from './operations-world.ts'

@@ -10,12 +10,11 @@ import type { BackendAddress, BackendConnection, Driver } from '../drivers/drive
 import type { ModelFiles } from '../models/model-files.ts'
 import type { ProgressReporter } from '../work/reports.ts'
 import { notStored, type RegisteredWork } from '../work/work-registry.ts'
-import type { Addresses } from './addresses.ts'
-import type { LeadProcess } from './backend-process.ts'
-import type { InstalledBackends } from './installed-backends.ts'
+import type { Addresses, LeadProcess } from './backend-process.ts'
 import type { LogFiles } from './log-files.ts'
 import { Stage, step, type ReplicaEvent } from './replica.pure.ts'
 import type { Admission } from './replicas.ts'
+import type { InstalledBackends } from './run-replica.ts'
 
 /** Incremented when an older worker could no longer read it. */
 const recordFormat = 1

@@ -26,8 +26,8 @@ import {
   publishProgress,
 } from '../work/reports.ts'
 import type { WorkRegistry } from '../work/work-registry.ts'
-import { openAddresses } from './addresses.ts'
 import { adoptReplicas } from './adopt.ts'
+import { openAddresses } from './backend-process.ts'
 import { openLogFiles } from './log-files.ts'
 import { decideLoad, eventsOf, findPrunable, loadStatus, publicState, replicaFields, type Stage } from './replica.pure.ts'
 import {
