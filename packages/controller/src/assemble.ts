@@ -18,7 +18,7 @@ import { createPrincipalFinder, createPrincipalWatch } from './auth/principal.ts
 import type { BuiltinBlobs } from './builtin/builtin-blobs.ts'
 import type { ConnectedBus } from './connect-bus.ts'
 import { ChangeFeed } from './events/feed.ts'
-import { createEventHub, createNodeTicks, type EventHub } from './events/hub.ts'
+import { createEventHub, createNodeTicks, type EventHub } from './events/feed.ts'
 import { createPlanners } from './gallery/planners.ts'
 import { createHousekeeping } from './housekeeping.ts'
 import { createApp, type AppDeps } from './http/app.ts'

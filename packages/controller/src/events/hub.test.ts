@@ -3,7 +3,7 @@ import { silentLog } from '@muster/host'
 import { expect, it } from 'vitest'
 import type { ChangeStore } from '../store/changes.ts'
 import type { ChangeFeed, ChangeListener } from './feed.ts'
-import { createEventHub, type HubMessage } from './hub.ts'
+import { createEventHub, type HubMessage } from './feed.ts'
 
 function world() {
   let onChange: ChangeListener = () => undefined

@@ -1,7 +1,7 @@
 // The contract of an event id: the listener has received everything up to it.
 import { systemClock } from '@muster/host'
 import { expect, it } from 'vitest'
-import type { Event, EventHub, EventListener, HubMessage } from '../events/hub.ts'
+import type { Event, EventHub, EventListener, HubMessage } from '../events/feed.ts'
 import { EventStream } from './events.ts'
 
 const ending = new AbortController()

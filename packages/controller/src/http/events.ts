@@ -3,7 +3,7 @@
 import type { Clock } from '@muster/host'
 import { systemRoutes as routes } from '@muster/protocol'
 import type { PrincipalWatch } from '../auth/principal.ts'
-import type { Event, EventHub, HubMessage } from '../events/hub.ts'
+import type { Event, EventHub, HubMessage } from '../events/feed.ts'
 import { endpoint, type Endpoint } from './endpoint.ts'
 import { HttpError } from './http-error.ts'
 

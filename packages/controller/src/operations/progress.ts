@@ -3,7 +3,7 @@
 // all of it may be lost.
 import { type Clock, createFailureStreak, createLoop, type Log } from '@muster/host'
 import type { NodeId, OperationId, OperationView, Progress } from '@muster/protocol'
-import type { EventHub } from '../events/hub.ts'
+import type { EventHub } from '../events/feed.ts'
 import type { ReportedBytes } from '../store/intent-rows.ts'
 import type { IntentStore, ProgressTick } from '../store/intents.ts'
 import type { OperationStore } from '../store/operations.ts'
