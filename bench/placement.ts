@@ -71,7 +71,15 @@ const replicaOn = (node: number): LiveReplica => ({
   ...{ hasLoad: true, priority: node % 3, min: 0, desired: 20, isSpread: false, readyMs: 1e6, unusedMs: node, inFlight: 0 },
 })
 const candidateOf = (node: number): Candidate => ({
-  ...{ id: NodeId.parse(`n-${node}`), name: `node-${node}`, nodeType: 'backend', status: 'healthy', statusReason: '', runsModels: true },
+  ...{
+    id: NodeId.parse(`n-${node}`),
+    name: `node-${node}`,
+    nodeType: 'backend',
+    status: 'healthy',
+    statusReason: '',
+    isArriving: false,
+    runsModels: true,
+  },
   labels: { 'node.os': 'linux', 'node.arch': 'amd64', zone: node % 2 === 0 ? 'a' : 'b', 'gpu.vendor': 'nvidia' },
   ...{ hasBackend: node % 4 !== 0, unfit: null, artifactSize: gb, files: new Set<string>(), availableDisk: 100 * gb, awaitedDisk: 0 },
   ...{

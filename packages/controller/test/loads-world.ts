@@ -139,7 +139,7 @@ export async function startLoadsWorld({ log = silentLog }: { log?: Log } = {}) {
         { what: `load ${ordinal} of ${model} to be ${state}`, timeoutMs },
       ),
     /** How a node is, as the silence sweep or an answer would say it. */
-    async setPulse(id: NodeId, liveness: 'present' | 'silent' | 'gone'): Promise<void> {
+    async setPulse(id: NodeId, liveness: 'new' | 'present' | 'silent' | 'gone'): Promise<void> {
       await sql`update node_pulses set liveness = ${liveness} where node_id = ${id}`.execute(connection.db)
     },
     /** As an administrator does it. */

@@ -10,7 +10,16 @@ export const modelToPlace = (over: Partial<PlacementModel> = {}): PlacementModel
 })
 
 export const candidate = (name: string, over: Partial<Candidate> = {}): Candidate => ({
-  ...{ id: NodeId.parse(name), name, nodeType: 'backend', status: 'healthy', statusReason: '', runsModels: true, labels: {} },
+  ...{
+    id: NodeId.parse(name),
+    name,
+    nodeType: 'backend',
+    status: 'healthy',
+    statusReason: '',
+    isArriving: false,
+    runsModels: true,
+    labels: {},
+  },
   ...{ hasBackend: true, unfit: null, artifactSize: null, files: new Set<string>(), availableDisk: null, awaitedDisk: 0 },
   ...{ pool: { kind: 'ram', total: null, available: null }, maxReplicas: null, replicas: [], vacatedMemory: 0, pendingMemory: 0 },
   ...over,

@@ -84,6 +84,21 @@ describe('a cold model', () => {
     worker.ready()
     await world.untilState('tiny', 'ready')
   })
+
+  it('whose only node is on its way waits for the node instead of failing', async () => {
+    const { loads, taken } = await controller()
+    const worker = await world.addWorker('one')
+    await world.setPulse(worker.id, 'new')
+    const tiny = await world.addModel('tiny')
+    await loads.cold.ensure(tiny)
+    await waitFor(() => taken.some(({ event }) => event.type === 'looked'), { what: 'a round of the load' })
+    expect(await loads.cold.status(tiny)).toMatchObject({ kind: 'loading' })
+    await world.setPulse(worker.id, 'present')
+    await worker.untilLoads(1)
+    worker.ready()
+    await world.untilState('tiny', 'ready')
+    expect(taken.filter(({ event }) => event.type === 'failed')).toEqual([])
+  })
 })
 
 it('S4.10 without a model there is no load info, and nothing is tried; with one no earlier request is needed', async () => {

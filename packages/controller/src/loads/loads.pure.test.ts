@@ -28,9 +28,22 @@ const failed: Load = {
 const soft: Failure = { code: 'unavailable', retry: 'backoff', message: 'no answer' }
 const returned = { type: 'returned', nodeId, opId, replicaId, isReady: true } as const
 const places = (over: object): Placement => ({
-  nodes: [{ node_id: nodeId, node_name: 'one', eligible: true, reason: '', score: 1, hasBackend: true, excludedBy: null, ...over }],
+  nodes: [
+    {
+      node_id: nodeId,
+      node_name: 'one',
+      eligible: true,
+      reason: '',
+      score: 1,
+      hasBackend: true,
+      excludedBy: null,
+      isAwaited: false,
+      ...over,
+    },
+  ],
   eviction: null,
 })
+const arriving = places({ eligible: false, reason: 'it has not reported yet', excludedBy: 'status', isAwaited: true })
 const short = places({ eligible: false, reason: 'it is full', excludedBy: 'memory' })
 const [otherId, victim] = [NodeId.parse('n-2'), ReplicaId.parse('r-9')]
 const world = (over: Partial<World> = {}): World => ({
@@ -147,6 +160,8 @@ describe('the next step of a load', () => {
     ['after a failure', failed, {}, { do: 'start', nodeId }],
     ['of which it is not known where it could go', waiting, { placement: soft }, { event: { type: 'failed', failure: soft } }],
     ['whose backend is still being assembled', waiting, { placement: soft, isAssembling: true }, { event: { type: 'looked' } }],
+    ['whose only node is on its way', waiting, { placement: arriving }, { do: 'step', event: { type: 'looked' } }],
+    ['whose only node is on its way, after a failure', failed, { placement: arriving }, { event: { type: 'failed' } }],
     ['whose backend is there, whatever is being assembled', waiting, { isAssembling: true }, { do: 'start' }],
     ['whose backend is being installed', installing, { install: { kind: 'open' } }, { event: { type: 'looked' } }],
     ['whose backend is installed', installing, { install: { kind: 'done' } }, { event: { type: 'installed' } }],

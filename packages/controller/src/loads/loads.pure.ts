@@ -59,6 +59,8 @@ const lookEveryMs = 2_000
 export const afterRoomMs = 500
 /** The first start assembles built-in backends, which takes seconds. */
 const assembledInMs = 500
+/** A node that becomes healthy wakes the loads that wait for one; this poll covers a lost event. */
+const arrivesInMs = 500
 /** Poll interval while a process that is about to end has the slot. */
 const afterTakenMs = 500
 /** After an administrator cancelled the install. */
@@ -72,7 +74,8 @@ export function decideLoad(load: Load, world: World): Decision {
     case 'waiting': {
       if (world.returned !== null) return step(world.returned)
       const next = decidePlacement(load, model.name, world)
-      return world.isAssembling && next.do !== 'start' ? step({ type: 'looked', againInMs: assembledInMs }) : next
+      if (world.isAssembling && next.do !== 'start') return step({ type: 'looked', againInMs: assembledInMs })
+      return isWithoutNode(next) && isNodeAwaited(world) ? step({ type: 'looked', againInMs: arrivesInMs }) : next
     }
     case 'failed':
       return world.returned === null ? decidePlacement(load, model.name, world) : step(world.returned)
@@ -88,6 +91,12 @@ export function decideLoad(load: Load, world: World): Decision {
 }
 
 const step = (event: LoadEvent): Decision => ({ do: 'step', event })
+
+const isWithoutNode = (decision: Decision): boolean =>
+  decision.do === 'step' && decision.event.type === 'failed' && decision.event.failure.code === 'no_capacity'
+
+const isNodeAwaited = ({ placement }: World): boolean =>
+  placement !== null && 'nodes' in placement && placement.nodes.some(({ isAwaited }) => isAwaited)
 
 function decidePlacement(load: Load, name: ModelName, world: World): Decision {
   const { placement } = world

@@ -13,6 +13,21 @@ const ram = (total: number | null, available: number | null = null) => ({ kind: 
 const judge = (wanted: Partial<PlacementModel>, over: Partial<Candidate>) =>
   choosePlacement(modelToPlace(wanted), [candidate('one', over)]).nodes[0]
 
+describe('a node that is on its way is awaited', () => {
+  const arriving = { status: 'unhealthy', isArriving: true } as const
+  it.each<[string, Partial<Candidate>, Partial<PlacementModel>, boolean]>([
+    ['also when its memory and disk are unknown', { ...arriving, pool: ram(null) }, { files: [file] }, true],
+    ['but not one that is silent', { status: 'unhealthy' }, {}, false],
+    ['but not an agent', { ...arriving, nodeType: 'agent' }, {}, false],
+    ['but not one with other labels', { ...arriving, labels: { gpu: 'amd' } }, { selector: { gpu: 'nvidia' } }, false],
+    ['but not one with an old worker', { ...arriving, runsModels: false }, {}, false],
+    ['but not one that no build is for', { ...arriving, hasBackend: false, unfit: 'nothing for linux/arm64' }, {}, false],
+    ['but not beside the node of a pin', arriving, { pin: NodeId.parse('two') }, false],
+  ])('%s', (_, over, wanted, isAwaited) => {
+    expect(judge(wanted, over)).toMatchObject({ eligible: false, isAwaited })
+  })
+})
+
 describe('a node is not eligible', () => {
   it.each<[string, Partial<Candidate>, Partial<PlacementModel>, [Exclusion, string]]>([
     ['when it is an agent', { nodeType: 'agent' }, {}, ['agent', 'agent']],

@@ -39,6 +39,8 @@ export interface Candidate extends NodeRoom {
   readonly nodeType: NodeType
   readonly status: NodeStatus
   readonly statusReason: string
+  /** It joined or returned, and its first report or answer is due within seconds. */
+  readonly isArriving: boolean
   /** Its worker supports `model.load`. */
   readonly runsModels: boolean
   readonly labels: Readonly<Record<string, string>>
@@ -53,7 +55,8 @@ export interface Candidate extends NodeRoom {
 /** Why a node is excluded. `memory` and `places` (the replica limit) can be freed by an eviction, the others cannot. */
 export type Exclusion = 'agent' | 'status' | 'old_worker' | 'pin' | 'selector' | 'spread' | 'unfit' | 'disk' | 'memory' | 'places'
 
-export type JudgedNode = PlacementNode & Readonly<{ hasBackend: boolean; excludedBy: Exclusion | null }>
+/** `isAwaited`: it is on its way, and nothing that is known about it excludes it. */
+export type JudgedNode = PlacementNode & Readonly<{ hasBackend: boolean; excludedBy: Exclusion | null; isAwaited: boolean }>
 
 export interface Placement {
   /** The best first, ineligible nodes last. */
@@ -65,13 +68,13 @@ export interface Placement {
 /** Among equal nodes the first one wins. */
 export function choosePlacement(model: PlacementModel, candidates: readonly Candidate[]): Placement {
   const need = model.isStaging ? 0 : needOf(model.files.map(({ size }) => size))
-  const [findUnselected, text] = [unselectedReasons(model.selector), cacheTexts()]
+  const criteria: Criteria = { need, findUnselected: unselectedReasons(model.selector), text: cacheTexts() }
   // Grouped by score, so that thousands of nodes need no sorting.
   const eligible = new Map<number, JudgedNode[]>()
   const others: JudgedNode[] = []
   const full: Candidate[] = []
   for (const node of candidates) {
-    const why = findExclusion(model, node, { need, findUnselected, text })
+    const why = findExclusion(model, node, criteria)
     const score = why === null ? scoreOf(model, node) : 0
     const judged: JudgedNode = {
       node_id: node.id,
@@ -81,6 +84,7 @@ export function choosePlacement(model: PlacementModel, candidates: readonly Cand
       score,
       hasBackend: node.hasBackend,
       excludedBy: why === null ? null : why.by,
+      isAwaited: why?.by === 'status' && node.isArriving && findLastingExclusion(model, node, criteria) === null,
     }
     if (why !== null) {
       others.push(judged)
@@ -119,6 +123,15 @@ function findExclusion(model: PlacementModel, node: Candidate, criteria: Criteri
   if (model.pin !== null && node.id !== model.pin) return { by: 'pin', reason: 'the replica replaces one on another node' }
   if (node.nodeType === 'agent') return { by: 'agent', reason: 'it is an agent node, which runs no models' }
   if (node.status !== 'healthy') return { by: 'status', reason: `it is ${node.status}: ${node.statusReason}` }
+  return (
+    findLastingExclusion(model, node, criteria) ??
+    excludeByDisk(model, node) ??
+    (model.isStaging ? null : (excludeByMemory(node, criteria) ?? excludeByReplicaLimit(node)))
+  )
+}
+
+/** An exclusion that the first report of a node does not end. */
+function findLastingExclusion(model: PlacementModel, node: Candidate, criteria: Criteria): ExclusionReason | null {
   if (!node.runsModels) return { by: 'old_worker', reason: 'its worker is too old to run models' }
   const unselected = criteria.findUnselected(node.labels)
   if (unselected !== null) return unselected
@@ -127,7 +140,7 @@ function findExclusion(model: PlacementModel, node: Candidate, criteria: Criteri
     return { by: 'spread', reason: 'it has a replica of this model already' }
   if (!model.isStaging && !node.hasBackend && node.unfit !== null)
     return { by: 'unfit', reason: `backend ${model.backend} cannot be installed: ${node.unfit}` }
-  return excludeByDisk(model, node) ?? (model.isStaging ? null : (excludeByMemory(node, criteria) ?? excludeByReplicaLimit(node)))
+  return null
 }
 
 /** Thousands of nodes share few reasons: each text is built once. */

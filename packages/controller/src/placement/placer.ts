@@ -1,6 +1,6 @@
 // Gathers the facts about all nodes and chooses a placement (placement.pure.ts). Nothing is reserved: a placement takes
 // effect when the replica's row is written, and the writer compares `seen` to detect a decision on stale facts.
-import { type BackendName, Digest, type ModelConfig, type NodeId, nodeStatus, type ReplicaId } from '@muster/protocol'
+import { type BackendName, Digest, isArriving, type ModelConfig, type NodeId, nodeStatus, type ReplicaId } from '@muster/protocol'
 import { type Catalogue, findOffer, isOffered, type Offers, unknownBackend } from '../gallery/catalogue.ts'
 import { desiredReplicas, limitsOf } from '../loads/replica-set.pure.ts'
 import { effectiveLabels } from '../nodes/labels.ts'
@@ -129,6 +129,7 @@ function candidateOf(node: PlacementNodeFacts, replicas: readonly NodeReplica[],
     nodeType: node.nodeType,
     status,
     statusReason: reason,
+    isArriving: isArriving(node),
     runsModels: node.features.includes('async'),
     labels: facts.model.selector === null ? {} : effectiveLabels(node),
     hasBackend: node.hasBackend,

@@ -27,6 +27,7 @@ const nodes = fc.array(
     nodeType: fc.constantFrom<Candidate['nodeType']>('agent', ...many('backend')),
     status: fc.constantFrom<Candidate['status']>('draining', 'offline', ...many('healthy')),
     statusReason: fc.constant('it is so'),
+    isArriving: fc.boolean(),
     labels: fc.record({ zone: fc.constantFrom('a', 'b') }, { requiredKeys: [] }),
     hasBackend: fc.boolean(),
     unfit: fc.constantFrom('no build', ...many(null)),

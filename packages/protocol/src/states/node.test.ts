@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { nodeStatus, step, type Responsiveness, type Liveness, type NodeFacts, type Pulse, type PulseEvent } from './node.ts'
+import { isArriving, nodeStatus, step, type Responsiveness, type Liveness, type NodeFacts, type Pulse, type PulseEvent } from './node.ts'
 
 const facts = (changes: Partial<NodeFacts> = {}): NodeFacts => ({
   approved: true,
@@ -27,6 +27,15 @@ describe('the status of a node', () => {
     ['is offline rather than unhealthy', { answering: 'no', liveness: 'gone' }, 'offline', /./],
   ])('%s', (_, change, status, reason) => {
     expect(nodeStatus(facts(change))).toEqual({ status, reason: expect.stringMatching(reason) })
+  })
+
+  it('is on its way before its first report, and until it proved that commands reach it', () => {
+    const arriving = pulses.filter((pulse) => isArriving(facts(pulse)))
+    expect(arriving).toEqual([
+      ...answerings.map((answering) => ({ liveness: 'new', answering })),
+      { liveness: 'present', answering: 'unproven' },
+    ])
+    for (const change of [{ approved: false }, { draining: true }]) expect(isArriving(facts({ liveness: 'new', ...change }))).toBe(false)
   })
 
   it('X1 X2 is pending without approval, whatever else is true', () => {

@@ -54,6 +54,10 @@ export function step(pulse: Pulse, event: PulseEvent): Pulse {
 
 export type NodeFacts = Readonly<{ approved: boolean; draining: boolean; lastSeenAt: string | null }> & Pulse
 
+/** Its first report, or its first answer after a return, is due within seconds; without one the silence sweep ends this state. */
+export const isArriving = ({ approved, draining, liveness, answering }: NodeFacts): boolean =>
+  approved && !draining && (liveness === 'new' || (liveness === 'present' && answering === 'unproven'))
+
 export function nodeStatus(node: NodeFacts): { status: NodeStatus; reason: string } {
   const since = node.lastSeenAt === null ? 'no heartbeat yet' : `last heard ${node.lastSeenAt}`
   if (!node.approved) return { status: 'pending', reason: 'waiting for an administrator to approve it' }
