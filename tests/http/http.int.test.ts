@@ -81,6 +81,47 @@ describe('SEC9 the route table', () => {
   })
 })
 
+describe('unknown fields in bodies of administrators', () => {
+  // Their bodies are a file or a record with keys of the caller.
+  const foreign = [
+    'PUT /api/models/{name}',
+    'PUT /api/models/{name}/files/{filename}',
+    'PUT /api/nodes/{id}/labels',
+    'PATCH /api/nodes/{id}/labels',
+  ]
+
+  it('are refused by name on every route', async () => {
+    const routes = (await documentedRoutes()).filter(
+      ({ method, path, description }) =>
+        description === 'Needs a key with the scope admin.' &&
+        ['POST', 'PUT', 'PATCH'].includes(method) &&
+        !foreign.includes(`${method} ${path}`),
+    )
+    expect(routes.length).toBeGreaterThan(12)
+    for (const { method, path } of routes) {
+      const answer = await cluster.api.call(method, path.replace(/\{\w+\}/g, 'x'), { body: { dry_rum: true } })
+      expect({ method, path, ...answer }).toMatchObject({
+        status: 400,
+        body: { error: { code: 'invalid', message: expect.stringContaining('unknown field "dry_rum"'), details: { param: 'dry_rum' } } },
+      })
+    }
+  })
+
+  it('are refused with the closest known field, also inside others', async () => {
+    expect(await cluster.api.post('/api/backends/upgrades', { dryrun: true })).toMatchObject({
+      body: { error: { message: 'unknown field "dryrun"; the closest known field is dry_run' } },
+    })
+    expect(await cluster.api.post('/api/backends/x/upgrade', { rollout: { canari: 1 } })).toMatchObject({
+      body: {
+        error: { message: 'unknown field "rollout.canari"; the closest known field is canary', details: { param: 'rollout.canari' } },
+      },
+    })
+    expect(await cluster.api.post('/api/nodes/x/drain', { force: true })).toMatchObject({
+      body: { error: { message: 'unknown field "force"; this request takes no fields' } },
+    })
+  })
+})
+
 async function statusOf(caller: ApiClient, route: { method: string; path: string }): Promise<number> {
   if (route.path === '/api/events') {
     const response = await caller.open(route.path)

@@ -155,9 +155,19 @@ describe('the backends of a cluster', () => {
     expect(await talk()).toMatchObject({ upgrade_available: true })
     await events.until('the news of it', ({ event, data }) => event === 'backend' && data['upgrade_available'] === true)
 
-    const { operations } = ok(await controller.api.post('/api/backends/upgrades', {})).body as unknown as {
-      operations: { operation_id: string }[]
-    }
+    // None of these upgrades anything.
+    const upgrade = (body: object) => controller.api.post('/api/backends/upgrades', body)
+    expect(await upgrade({ dry_run: true, nodes: [worker.nodeId()] })).toMatchObject({
+      status: 200,
+      body: { operations: [{ kind: 'backend.upgrade', backend: 'talk', nodes: [{ node_name: 'one' }] }] },
+    })
+    expect(await upgrade({ selector: { zone: 'elsewhere' } })).toMatchObject({ status: 200, body: { operations: [] } })
+    expect(await upgrade({ nodes: ['n-unknown'] })).toMatchObject({ status: 404 })
+    expect(await upgrade({ dryrun: true })).toMatchObject({ status: 400, body: { error: { details: { param: 'dryrun' } } } })
+    expect(await controller.api.get('/api/operations')).toMatchObject({ body: { operations: [] } })
+    expect(await talk()).toMatchObject({ upgrade_available: true, metadata: { digest: first } })
+
+    const { operations } = ok(await upgrade({ nodes: [worker.nodeId()] })).body as unknown as { operations: { operation_id: string }[] }
     expect(operations).toHaveLength(1)
     await finished(operations[0]?.operation_id)
     await waitFor(async () => (await talk())?.metadata.digest === second, { what: 'the new digest in the listing' })

@@ -192,14 +192,16 @@ describe('backends upgrade', () => {
     expect(await muster('backends', 'upgrade', 'a')).toMatchObject({ code: 1, stdout: '' })
   })
 
-  it('--all leaves the choice to the server; with --node it asks for those that such a node has', async () => {
+  it('--all leaves the choice of backends to the server, also with nodes, a strategy and a dry run', async () => {
     controller.answer(backendRoutes.upgradeAll, { operations: [] })
     expect(await muster('backends', 'upgrade', '--all')).toMatchObject({ code: 0, stdout: 'nothing to upgrade\n' })
-    expect(changes()).toMatchObject([{ path: '/api/backends/upgrades', body: {} }])
-    const current = backend({ name: 'current', upgrade_available: false, drift: false })
-    controller.answer(backendRoutes.list, { backends: [backend(), current, backend({ name: 'elsewhere', nodes: [] })] })
-    expect((await muster('backends', 'upgrade', '--all', '--node', 'gpu-1', '--node', 'gpu-2')).code).toBe(0)
-    expect(changes().slice(1)).toMatchObject([{ path: '/api/backends/llama/upgrade', body: { strategy: 'rolling', nodes: ['node-b'] } }])
+    expect((await muster('backends', 'upgrade', '--all', '--node', 'gpu-2', '--strategy', 'recreate')).code).toBe(0)
+    controller.answer(backendRoutes.upgradeAll, { operations: [operationView({ backend: 'a' }), operationView({ backend: 'b' })] })
+    const dry = await muster('backends', 'upgrade', '--all', '--dry-run')
+    expect(dry).toMatchObject({ code: 0, stderr: expect.stringContaining('dry run: nothing was started') as string })
+    expect(dry.stdout).toMatch(/\ba\b[^]*\bb\b/)
+    const bodies = [{ strategy: 'rolling' }, { strategy: 'recreate', nodes: ['node-b'] }, { strategy: 'rolling', dry_run: true }]
+    expect(changes()).toEqual(bodies.map((body) => expect.objectContaining({ path: '/api/backends/upgrades', body })))
   })
 
   it.each([

@@ -4,14 +4,12 @@ import { newId } from '@muster/host'
 import {
   type BackendName,
   backendRoutes,
-  type BackendView,
   type NodeId,
   type OperationId,
   type OperationView,
   Rollout,
   type Strategy,
 } from '@muster/protocol'
-import { parseBackendName } from '../arguments.ts'
 import { CliError, reportError, usageError } from '../cli-error.ts'
 import type { ClientCall } from '../commands/command.ts'
 import { renderOperation } from '../operations/describe-operation.ts'
@@ -30,18 +28,24 @@ interface UpgradeTargets extends UpgradeOptions {
   readonly nodes?: readonly NodeId[]
 }
 
-export async function startUpgrades(call: ClientCall, options: UpgradeTargets): Promise<SubmissionResponse | StartedOperations> {
-  const [only, ...others] = options.names ?? []
+/** A dry run of all upgrades. */
+interface PlannedOperations {
+  readonly raw: unknown
+  readonly plans: readonly OperationView[]
+}
+
+export async function startUpgrades(
+  call: ClientCall,
+  options: UpgradeTargets,
+): Promise<SubmissionResponse | StartedOperations | PlannedOperations> {
+  if (options.names === null) return await upgradeAll(call, options)
+  const [only, ...others] = options.names
   if (only !== undefined && others.length === 0) return upgradeOne(call, only, options)
-  if (options.names === null && options.strategy === undefined && options.rollout === null && options.nodes === undefined)
-    return upgradeAll(call)
-  // The route for all backends takes no options: with options, each backend is submitted alone.
-  const targets = options.names?.map((name) => ({ name, nodes: options.nodes })) ?? (await upgradable(call, options))
   const operations: { backend: string; operation_id: unknown }[] = []
   const ids: StartedOperations['ids'][number][] = []
-  for (const { name, nodes } of targets) {
+  for (const name of options.names) {
     try {
-      const { body } = await upgradeOne(call, name, { ...options, ...(nodes === undefined ? {} : { nodes }) })
+      const { body } = await upgradeOne(call, name, options)
       if (!('operation_id' in body)) continue
       ids.push(body.operation_id)
       operations.push({ backend: name, operation_id: body.operation_id })
@@ -50,43 +54,26 @@ export async function startUpgrades(call: ClientCall, options: UpgradeTargets): 
       reportError(error, call.shell.terminal)
     }
   }
-  if (ids.length === 0 && targets.length > 0) throw new CliError('no upgrade was started')
-  return { raw: { operations }, ids, hasFailed: ids.length < targets.length }
+  if (ids.length === 0) throw new CliError('no upgrade was started')
+  return { raw: { operations }, ids, hasFailed: ids.length < options.names.length }
 }
 
-function upgradeOne(
-  { api }: ClientCall,
-  name: BackendName,
-  { strategy = 'rolling', rollout, nodes, isDry }: UpgradeTargets,
-): Promise<SubmissionResponse> {
-  const body = {
-    strategy,
-    ...(rollout === null ? {} : { rollout }),
-    ...(nodes === undefined ? {} : { nodes: [...nodes] }),
-    ...(isDry ? { dry_run: true } : {}),
-  }
-  return api.call(backendRoutes.upgrade, { params: { name }, body, idempotencyKey: newId() })
-}
+const bodyOf = ({ strategy = 'rolling', rollout, nodes, isDry }: UpgradeTargets) => ({
+  strategy,
+  ...(rollout === null ? {} : { rollout }),
+  ...(nodes === undefined ? {} : { nodes: [...nodes] }),
+  ...(isDry ? { dry_run: true } : {}),
+})
 
-async function upgradeAll({ api }: ClientCall): Promise<StartedOperations> {
-  const { raw, body } = await api.call(backendRoutes.upgradeAll, { body: {}, idempotencyKey: newId() })
-  return { raw, ids: body.operations.map((operation) => operation.operation_id) }
-}
+const upgradeOne = ({ api }: ClientCall, name: BackendName, targets: UpgradeTargets): Promise<SubmissionResponse> =>
+  api.call(backendRoutes.upgrade, { params: { name }, body: bodyOf(targets), idempotencyKey: newId() })
 
-async function upgradable(
-  { api }: ClientCall,
-  { nodes }: UpgradeTargets,
-): Promise<{ name: BackendName; nodes: readonly NodeId[] | undefined }[]> {
-  const { body } = await api.call(backendRoutes.list)
-  return body.backends
-    .filter((backend) => backend.upgrade_available || backend.drift)
-    .map((backend) => ({ name: parseBackendName(backend.name), nodes: nodes && nodesWith(backend, nodes) }))
-    .filter((one) => one.nodes === undefined || one.nodes.length > 0)
+async function upgradeAll({ api }: ClientCall, targets: UpgradeTargets): Promise<StartedOperations | PlannedOperations> {
+  const { raw, body } = await api.call(backendRoutes.upgradeAll, { body: bodyOf(targets), idempotencyKey: newId() })
+  const plans = body.operations.filter((operation) => 'id' in operation)
+  if (targets.isDry && plans.length > 0) return { raw, plans }
+  return { raw, ids: body.operations.flatMap((operation) => ('operation_id' in operation ? [operation.operation_id] : [])) }
 }
-
-/** The nodes among these that have the backend. */
-const nodesWith = (backend: BackendView, nodes: readonly NodeId[]): readonly NodeId[] =>
-  nodes.filter((id) => backend.nodes.some((node) => node.node_id === id))
 
 export const rolloutOptions = (): Option[] => [
   new Option('--canary <nodes>', 'rolling: the number of nodes that are upgraded before all others (default: 1)'),
@@ -121,7 +108,11 @@ interface SubmissionResponse {
 /** Shows the plan of a dry run, or follows the operation that was started. */
 export async function followSubmission(call: ClientCall, mode: FollowMode, { raw, body }: SubmissionResponse): Promise<void> {
   if ('operation_id' in body) return followStarted(call, mode, { raw, ids: [body.operation_id] })
-  const { print, shell } = call
-  print.result(raw, () => renderOperation(body, { now: shell.clock.now(), width: print.width }))
+  showPlans(call, { raw, plans: [body] })
+}
+
+export function showPlans({ print, shell }: ClientCall, { raw, plans }: PlannedOperations): void {
+  const options = { now: shell.clock.now(), width: print.width }
+  print.result(raw, () => plans.map((plan) => renderOperation(plan, options)).join('\n'))
   print.remark('dry run: nothing was started')
 }

@@ -4,7 +4,7 @@ import { newId } from '@muster/host'
 import { backendRoutes, InstallRequest, type NodeId, parseSelector, type Selector, Strategy } from '@muster/protocol'
 import { fetchNodes, parseBackendName } from '../arguments.ts'
 import { installedColumns, offeredColumns, upgradeColumns } from '../backends/describe-backend.ts'
-import { followSubmission, rolloutOf, rolloutOptions, startUpgrades, type UpgradeOptions } from '../backends/upgrades.ts'
+import { followSubmission, rolloutOf, rolloutOptions, showPlans, startUpgrades, type UpgradeOptions } from '../backends/upgrades.ts'
 import { usageError } from '../cli-error.ts'
 import type { ApiClient } from '../client/api-client.ts'
 import { followMode, followOptions, followStarted } from '../operations/follow-started.ts'
@@ -135,6 +135,7 @@ const backendsUpgrade: ClientCommand = {
     const nodes = await namedNodes(call.api, call.list('node'))
     const answer = await startUpgrades(call, { ...options, ...nodes })
     if ('body' in answer) return followSubmission(call, mode, answer)
+    if ('plans' in answer) return showPlans(call, answer)
     if (answer.ids.length > 0) return followStarted(call, mode, answer)
     call.print.result(answer.raw, () => 'nothing to upgrade')
   },
@@ -145,7 +146,7 @@ function upgradeOptions(call: ClientCall): UpgradeOptions {
   const isAll = flag('all')
   if (isAll === words.length > 0) throw usageError(isAll ? 'give names or --all, not both' : 'name the backends to upgrade, or give --all')
   const isDry = flag('dryRun')
-  if (isDry && words.length !== 1) throw usageError('--dry-run shows one backend at a time: name it')
+  if (isDry && words.length > 1) throw usageError('--dry-run shows one backend or --all')
   const strategy = Strategy.optional().parse(option('strategy'))
   return { names: isAll ? null : words.map(parseBackendName), strategy, rollout: rolloutOf(call, strategy), isDry }
 }

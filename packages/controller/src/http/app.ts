@@ -3,7 +3,7 @@ import { newId, type Clock, type Log, type SignedRequest, type VerificationResul
 import { maxClockSkewMs, type Route } from '@muster/protocol'
 import type { HttpBindings } from '@hono/node-server'
 import { Hono, type Context } from 'hono'
-import type { z } from 'zod'
+import { z } from 'zod'
 import type { Principal } from '../auth/principal.ts'
 import { Answer, authorize, type AuthorizeDeps, type Call, checkHost, type Endpoint, type Signer } from './endpoint.ts'
 import { readJson, readRaw } from './body.ts'
@@ -76,7 +76,7 @@ async function answer(c: Context<Env>, { route, handle }: Endpoint, deps: AppDep
   const call: Call<Route> = {
     params: route.params && parseInput(route.params, c.req.param()),
     query: route.query && parseInput(route.query, queryOf(c)),
-    body: route.body && parseInput(route.body, await readJson(caller.raw ?? c.req.raw)),
+    body: await parseBody(route, caller.raw ?? c.req.raw),
     principal: caller.principal,
     signer: caller.signer,
     headers: c.req.raw.headers,
@@ -100,8 +100,17 @@ const queryOf = (c: Context<Env>): Record<string, string> =>
 
 function parseInput(schema: z.ZodType, input: unknown): unknown {
   const parsed = schema.safeParse(input)
-  if (!parsed.success) throw invalidInput(parsed.error)
+  if (!parsed.success) throw invalidInput(parsed.error, schema)
   return parsed.data
+}
+
+const noFields = z.strictObject({})
+
+/** A command of an administrator that takes no fields refuses some, for example a `dry_run` that it would not heed. */
+async function parseBody({ body, method, access }: Route, source: Request | Uint8Array): Promise<unknown> {
+  if (body !== undefined) return parseInput(body, await readJson(source))
+  if (method === 'POST' && access === 'admin') parseInput(noFields, await readJson(source))
+  return undefined
 }
 
 interface VerifiedCaller {

@@ -42,9 +42,12 @@ export function backendEndpoints(deps: BackendDeps): Endpoint[] {
       const request = { key: ['install', body], prepare: (by: By) => submissions.install(body, by) }
       return body.dry_run === true ? await preview(call, request, deps) : await submitOne(call, request, deps)
     }),
-    endpoint(routes.upgradeAll, ({ body: { backends }, ...call }) =>
-      submit(call, { key: ['upgrades', backends], prepare: (by) => submissions.upgrades(backends, by), render: renderAll }, deps),
-    ),
+    endpoint(routes.upgradeAll, async ({ body, ...call }) => {
+      const prepare = (by: By) => submissions.upgrades(body, by)
+      if (body.dry_run !== true) return await submit(call, { key: ['upgrades', body], prepare, render: renderAll }, deps)
+      const prepared = await prepare(requesterOf(call))
+      return new Answer(200, { operations: await Promise.all(prepared.map(submissions.preview)) })
+    }),
     endpoint(routes.upgrade, async ({ params: { name }, body, ...call }) => {
       const request = { key: ['upgrade', name, body], prepare: (by: By) => submissions.upgrade(name, body, by) }
       return body.dry_run === true ? await preview(call, request, deps) : await submitOne(call, request, deps)

@@ -1,8 +1,9 @@
 // Errors of the API: their bodies, and the conversion of every thrown error into one.
 import { BusError } from '@muster/bus'
+import { closestWord } from '@muster/host'
 import { FleetError, type FailureCode, type ModelName, type NodeId } from '@muster/protocol'
 import { SourceForbidden } from '@muster/source'
-import type { z } from 'zod'
+import { z } from 'zod'
 import { SourceUnavailable } from '../gallery/resolve-source.ts'
 import { Refused, type RefusalCode } from '../operations/submit.ts'
 import { isUnavailable, toFleetError } from '../store/errors.ts'
@@ -74,12 +75,32 @@ export function toHttpError(error: unknown): HttpError {
   })
 }
 
-/** For input of the caller only: a ZodError from anywhere else is a bug. */
-export function invalidInput(error: z.ZodError): HttpError {
+/**
+ * For input of the caller only: a ZodError from anywhere else is a bug. An unknown field comes first: the other issues are often its
+ * consequences.
+ */
+export function invalidInput(error: z.ZodError, schema: z.ZodType): HttpError {
   const issues = error.issues.slice(0, 20).map((issue) => ({ path: issue.path.join('.'), message: messageOf(issue) }))
+  const unknown = error.issues.find((issue) => issue.code === 'unrecognized_keys')
+  if (unknown !== undefined) {
+    const [field = ''] = unknown.keys
+    const param = [...unknown.path, field].join('.')
+    const closest = closestWord(field, fieldsAt(schema, unknown.path))
+    const hint = closest === null ? 'this request takes no fields' : `the closest known field is ${closest}`
+    return new HttpError(400, 'invalid', `unknown field ${JSON.stringify(param)}; ${hint}`, { details: { param, issues } })
+  }
   const first = issues[0]
   const where = first === undefined || first.path === '' ? '' : `${first.path}: `
-  return new HttpError(400, 'invalid', `${where}${first?.message ?? 'the request is not valid'}`, { details: { issues } })
+  return new HttpError(400, 'invalid', `${where}${first?.message ?? 'the request is not valid'}`, {
+    details: { ...(where === '' ? {} : { param: first?.path }), issues },
+  })
+}
+
+function fieldsAt(schema: unknown, [first, ...rest]: readonly PropertyKey[]): string[] {
+  if (schema instanceof z.ZodOptional || schema instanceof z.ZodDefault)
+    return fieldsAt(schema.unwrap(), first === undefined ? [] : [first, ...rest])
+  if (!(schema instanceof z.ZodObject)) return []
+  return first === undefined ? Object.keys(schema.shape) : fieldsAt(schema.shape[String(first)], rest)
 }
 
 /** The issue inside an invalid key is more specific than the issue about it. */

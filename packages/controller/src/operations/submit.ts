@@ -9,6 +9,7 @@ import {
   OperationId,
   type OperationView,
   Rollout,
+  type UpgradeAllRequest,
   type UpgradeRequest,
 } from '@muster/protocol'
 import type { NodePlan, PlanInstall, PlanUpgrade } from '../gallery/planners.ts'
@@ -45,8 +46,8 @@ export function createSubmissions(deps: SubmitDeps) {
   return {
     install: (request: InstallRequest, by: By): Promise<Submission> => prepareInstall(request, by, deps),
     upgrade: (name: BackendName, request: UpgradeRequest, by: By): Promise<Submission> => prepareUpgrade({ name, request }, by, deps),
-    /** Upgrades of these backends, or of all; of those that have one. */
-    upgrades: (named: readonly BackendName[] | undefined, by: By): Promise<Submission[]> => prepareUpgrades(named, by, deps),
+    /** Upgrades of the named backends, or of all, where there is one. */
+    upgrades: (request: UpgradeAllRequest, by: By): Promise<Submission[]> => prepareUpgrades(request, by, deps),
     remove: (name: BackendName, query: DeleteQuery, by: By): Promise<Submission> => prepareRemove({ name, query }, by, deps),
     /** The operation that a submission would become. */
     preview: (submission: Submission): Promise<OperationView> => preview(submission, deps),
@@ -110,10 +111,23 @@ async function prepareUpgrade(
   return { ...begun('backend.upgrade', backend, requestedBy), options, ...rollout, nodes }
 }
 
-async function prepareUpgrades(named: readonly BackendName[] | undefined, by: By, deps: SubmitDeps): Promise<Submission[]> {
+/** Backends that the chosen nodes lack, or have in their newest build, are left out. */
+async function prepareUpgrades({ backends, ...request }: UpgradeAllRequest, by: By, deps: SubmitDeps): Promise<Submission[]> {
+  // An unknown node is an error also when there is nothing to upgrade.
+  choose(await deps.nodes.list(), request)
   const upgradable = await deps.upgradable()
-  const names = named === undefined ? upgradable : upgradable.filter((name) => named.includes(name))
-  return await Promise.all(names.map((name) => prepareUpgrade({ name, request: { strategy: 'rolling' } }, by, deps)))
+  const names = backends === undefined ? upgradable : upgradable.filter((name) => backends.includes(name))
+  const prepared = await Promise.all(
+    names.map((name) =>
+      prepareUpgrade({ name, request }, by, deps).catch((error: unknown) => {
+        if (error instanceof Refused && error.code === 'not_installed') return null
+        throw error
+      }),
+    ),
+  )
+  return prepared
+    .filter((submission) => submission !== null)
+    .filter(({ nodes }) => nodes.some((node) => !('isCurrent' in node && node.isCurrent)))
 }
 
 const specOf = ({ canary, max_parallel: maxParallel, min_healthy_time: time }: Rollout): RolloutSpec => ({

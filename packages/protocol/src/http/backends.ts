@@ -77,7 +77,7 @@ const targets = {
 const oneOfTargets = (body: { nodes?: unknown; selector?: unknown }): boolean => body.nodes === undefined || body.selector === undefined
 const onlyOne = { message: 'name nodes or a selector, not both' }
 
-export const Rollout = z.object({
+export const Rollout = z.strictObject({
   canary: z.number().int().min(1).max(10_000).default(1),
   max_parallel: z.number().int().min(1).max(10_000).default(1),
   min_healthy_time: z
@@ -96,7 +96,7 @@ const uri = z
   .regex(/^[\x21-\x7e]+$/, 'a uri has no spaces')
 
 export const InstallRequest = z
-  .object({
+  .strictObject({
     backend: BackendName.optional(),
     uri: uri.optional(),
     name: BackendName.optional(),
@@ -115,10 +115,15 @@ export const InstallRequest = z
   .refine(oneOfTargets, onlyOne)
 export type InstallRequest = z.infer<typeof InstallRequest>
 
-export const UpgradeRequest = z
-  .object({ strategy: Strategy.default('rolling'), rollout: Rollout.optional(), ...targets })
-  .refine(oneOfTargets, onlyOne)
+const upgradeFields = { strategy: Strategy.default('rolling'), rollout: Rollout.optional(), ...targets }
+export const UpgradeRequest = z.strictObject(upgradeFields).refine(oneOfTargets, onlyOne)
 export type UpgradeRequest = z.infer<typeof UpgradeRequest>
+
+/** Without `backends`: every backend that has an upgrade or drift. */
+export const UpgradeAllRequest = z
+  .strictObject({ backends: z.array(BackendName).min(1).max(1_000).optional(), ...upgradeFields })
+  .refine(oneOfTargets, onlyOne)
+export type UpgradeAllRequest = z.infer<typeof UpgradeAllRequest>
 
 const isTrue = z
   .enum(['true', 'false'])
@@ -181,8 +186,8 @@ export const backendRoutes = {
     path: '/api/backends/upgrades',
     access: 'admin',
     summary: 'Upgrade every backend that has an upgrade or drift, or only the named ones',
-    body: z.object({ backends: z.array(BackendName).min(1).max(1_000).optional() }),
-    response: z.object({ operations: z.array(z.object({ backend: z.string(), operation_id: OperationId })) }),
+    body: UpgradeAllRequest,
+    response: z.object({ operations: z.array(z.union([z.object({ backend: z.string(), operation_id: OperationId }), OperationView])) }),
     status: 202,
     otherStatus: 200,
   }),
@@ -191,7 +196,7 @@ export const backendRoutes = {
     path: '/api/backends/upgrades/check',
     access: 'admin',
     summary: 'Check galleries and registries for updates now',
-    body: z.object({}),
+    body: z.strictObject({}),
     response: upgrades,
   }),
   upgrade: route({

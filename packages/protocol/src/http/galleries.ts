@@ -48,7 +48,7 @@ export const galleryRoutes = {
     access: 'admin',
     summary: 'Add a gallery, or change its URL',
     params,
-    body: z.object({ url: GalleryUrl, kind: GalleryKind }),
+    body: z.strictObject({ url: GalleryUrl, kind: GalleryKind }),
     response: GalleryView,
   }),
   remove: route({

@@ -134,7 +134,7 @@ export const nodeRoutes = {
     access: 'admin',
     summary: 'Limit the GPU memory that Muster may use: a percentage or a size',
     params,
-    body: z.object({
+    body: z.strictObject({
       value: z
         .string()
         .regex(/^(?:100|[1-9]?\d)%$|^\d{1,7}(?:\.\d+)?\s?(?:[KMGT]i?B|B)$/i, 'a budget is a percentage (80%) or a size (12GB)'),

@@ -182,8 +182,9 @@ function useUpgradeAll() {
   const notify = useNotices()
   return useMutation({
     mutationFn: (names: readonly string[]) =>
-      call(backendRoutes.upgradeAll, { body: { backends: names.map((name) => BackendName.parse(name)) } }),
-    onSuccess: async ({ operations }) => {
+      call(backendRoutes.upgradeAll, { body: { strategy: 'rolling', backends: names.map((name) => BackendName.parse(name)) } }),
+    onSuccess: async (answer) => {
+      const operations = answer.operations.filter((operation) => 'operation_id' in operation)
       const [first, ...others] = operations
       notify(
         first === undefined ? 'good' : 'work',
