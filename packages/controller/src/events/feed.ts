@@ -223,7 +223,7 @@ async function readObjects(keys: readonly ObjectKey[], readers: EventHubDeps['re
 }
 
 const tickEveryMs = 5_000
-/** In a larger fleet ticks would cost more than the heartbeats. */
+/** In a larger fleet the nodes take turns, so that ticks never cost more than the heartbeats. */
 const maxTickedNodes = 256
 
 /** Sends values that change constantly and are not stored as changes (free memory, last heartbeat), every few seconds. */
@@ -237,8 +237,10 @@ export function createNodeTicks({ hub, clock }: { hub: EventHub; clock: Clock })
       for (const node of nodes) updated.add(node)
       if (clock.monotonic() - lastAt < tickEveryMs) return
       lastAt = clock.monotonic()
-      if (updated.size <= maxTickedNodes) void hub.tick('node', [...updated])
-      updated.clear()
+      // A set keeps the order of insertion: nodes that waited longest come first.
+      const due = [...updated].slice(0, maxTickedNodes)
+      for (const node of due) updated.delete(node)
+      void hub.tick('node', due)
     },
   }
 }

@@ -1,9 +1,9 @@
 // The cost of a change with many listeners.
-import { silentLog } from '@muster/host'
+import { silentLog, systemClock } from '@muster/host'
 import { expect, it } from 'vitest'
 import type { ChangeStore } from '../store/changes.ts'
 import type { ChangeFeed, ChangeListener } from './feed.ts'
-import { createEventHub, type HubMessage } from './feed.ts'
+import { createEventHub, createNodeTicks, type HubMessage } from './feed.ts'
 
 function world() {
   let onChange: ChangeListener = () => undefined
@@ -55,4 +55,20 @@ it('notifies each listener in order, also a late one', async () => {
   listen()
   await expect.poll(() => orders.every((order) => order.at(-1) === 'c')).toBe(true)
   for (const order of orders) expect(order).toEqual(['a', 'b', 'c'])
+})
+
+it('ticks the nodes of a large fleet in turns, so that the numbers of each one move', async () => {
+  const { hub } = world()
+  const ticked: string[][] = []
+  hub.listen((message) => message.do === 'send' && ticked.push(message.events.map(({ id }) => id)))
+  let now = 0
+  const ticks = createNodeTicks({ hub, clock: { ...systemClock, monotonic: () => now } })
+  const nodes = Array.from({ length: 600 }, (_, index) => `n-${index}`)
+  for (let second = 1; second <= 15; second += 1) {
+    now = second * 1_000
+    ticks.add(nodes)
+  }
+  await expect.poll(() => ticked.length).toBe(3)
+  expect(ticked.map((ids) => ids.length)).toEqual([256, 256, 256])
+  expect(new Set(ticked.flat()).size).toBe(600)
 })
