@@ -93,16 +93,14 @@ describe('progress', () => {
     if (small !== undefined && wrong !== null) registry.on(small.digest, { do: 'slow', chunkBytes: 64, everyMs: 100 })
     const sentAt = performance.now()
     await world.start('install', { backend, uri, op_id: op })
-    expect((await waitFor(() => ticksOf(op)[0], { what: 'the first' })).at - sentAt).toBeLessThan(500)
+    expect((await waitFor(() => ticksOf(op)[0], { what: 'the first' })).at - sentAt).toBeLessThan(boundMs(500))
     const end = await world.ended(op)
     expect(end.state).toBe(state)
     const endedAt = performance.now()
     await waitFor(() => performance.now() - endedAt > 300, { what: 'late messages' })
     const ticks = ticksOf(op)
-    const between = ticks.slice(1, -1).map(({ at }, n) => at - (ticks[n]?.at ?? 0))
-    // On their way two may come closer together than they were sent.
+    // Their number, not their distance: on their way two may come closer together than they were sent.
     expect(ticks.length).toBeLessThanOrEqual(2 + Math.ceil((endedAt - sentAt) / 250))
-    expect(between.filter((ms) => ms < 150)).toEqual([])
     const last = ticks.at(-1)
     if (state === 'succeeded') expect(last).toMatchObject({ current: total, total, percentage: 100 })
     // All of the wrong layer came before it was seen to be wrong.
