@@ -30,13 +30,17 @@ export interface SubscribeOptions {
   readonly queue?: string
   /** How many messages may wait for the handler; the oldest is dropped beyond that (default 8,192). */
   readonly maxPending?: number
+  /** How many messages of one subject may wait; excess ones are dropped, so that one sender cannot displace messages of others. */
+  readonly maxPerSubject?: number
+  /** Called for each message that is dropped because of `maxPending`. Excess messages of one subject are not reported. Must not throw. */
+  readonly onOverflow?: () => void
 }
 
 /** Counts since the connection was made. */
 export interface BusStats {
   readonly sent: number
   readonly received: number
-  /** Dropped because a handler was too slow, or because there was no connection. */
+  /** Dropped because a handler was too slow, because one sender published too many, or because there was no connection. */
   readonly dropped: number
   /** Dropped because they did not match the definition. */
   readonly malformed: number

@@ -130,14 +130,15 @@ export class BusConnection implements Bus {
     topic: Topic<P, M>,
     to: ParamsOrAny<P>,
     handler: (message: z.output<M>, to: Params<P>) => Promise<void> | void,
-    { queue, maxPending }: SubscribeOptions = {},
+    { queue, maxPending = defaultMaxPending, maxPerSubject, onOverflow }: SubscribeOptions = {},
   ): Subscription {
     const subject = this.#subscribableSubject(topic, to)
     const readParams = paramsReader(topic, to)
     const malformed = this.#tally.malformedOn(subject)
+    const excess = this.#tally.excessOn(subject)
     const inbox = createInbox<Packet>({
-      maxPending: maxPending ?? defaultMaxPending,
-      maxPendingSize,
+      ...{ maxPending, maxPendingSize },
+      ...(maxPerSubject === undefined ? {} : { perSender: { max: maxPerSubject, senderOf: (packet: Packet) => packet.subject } }),
       handle: (packet) => {
         const params = readParams(packet.subject)
         const message = decode(topic.message, packet.text)
@@ -145,8 +146,12 @@ export class BusConnection implements Bus {
         if (params === null) return malformed('not a subject of this topic')
         return this.#guard(subject, () => handler(message.value, params))
       },
-      onDropped: () => (this.#tally.dropped += 1),
-      onBurst: () => this.#log.warn('messages dropped: handler too slow', { subject, maxPending: maxPending ?? defaultMaxPending }),
+      onDropped: () => {
+        this.#tally.dropped += 1
+        onOverflow?.()
+      },
+      onExcess: (packet) => excess(packet.subject),
+      onBurst: () => this.#log.warn('messages dropped: handler too slow', { subject, maxPending }),
     })
     const listener = this.#wire.listen(subject, queue ?? null, (packet) => {
       this.#tally.received += 1

@@ -1,5 +1,5 @@
 // The bounded queue between the bus and one handler: in order, one at a time. A slow handler loses its oldest messages,
-// and delays no other handler. Also the counts of messages.
+// and delays no other handler; a sender that floods loses only its own messages. Also the counts of messages.
 import type { Log } from '@muster/host'
 import type { BusStats } from './bus.ts'
 import { createSparseLog, type SparseLog } from './sparse-log.ts'
@@ -15,9 +15,12 @@ export interface InboxOptions<T> {
   readonly maxPending: number
   /** In the unit of `size`: many large messages must not fill the memory either. */
   readonly maxPendingSize: number
+  /** How many messages of one sender may wait. An excess message is dropped when it arrives and displaces no other. */
+  readonly perSender?: { readonly max: number; readonly senderOf: (item: T) => string }
   /** Must not throw. */
   readonly handle: (item: T) => Promise<void> | void
   readonly onDropped: () => void
+  readonly onExcess: (item: T) => void
   /** Called once per time that the handler falls behind. */
   readonly onBurst: () => void
 }
@@ -27,13 +30,20 @@ const messagesPerTurn = 256
 
 export function createInbox<T>(options: InboxOptions<T>): Inbox<T> {
   const queue = createQueue<T>()
+  const senders = createSenderCounts(options.perSender)
   const idle: (() => void)[] = []
   let isRunning = false
   let isStopped = false
   let isBurst = false
 
+  const take = (): T | undefined => {
+    const item = queue.take()
+    if (item !== undefined) senders.remove(item)
+    return item
+  }
+
   const dropOldest = (): void => {
-    queue.take()
+    take()
     options.onDropped()
     if (!isBurst) options.onBurst()
     isBurst = true
@@ -41,7 +51,7 @@ export function createInbox<T>(options: InboxOptions<T>): Inbox<T> {
 
   const run = async (): Promise<void> => {
     for (let handled = 1; !isStopped; handled += 1) {
-      const item = queue.take()
+      const item = take()
       if (item === undefined) break
       const running = options.handle(item)
       if (running !== undefined) await running
@@ -55,6 +65,7 @@ export function createInbox<T>(options: InboxOptions<T>): Inbox<T> {
   return {
     push(item, size) {
       if (isStopped) return
+      if (!senders.add(item)) return options.onExcess(item)
       queue.add(item, size)
       while (queue.length() > 1 && (queue.length() > options.maxPending || queue.size() > options.maxPendingSize)) dropOldest()
       if (isRunning) return
@@ -65,6 +76,29 @@ export function createInbox<T>(options: InboxOptions<T>): Inbox<T> {
       isStopped = true
       queue.clear()
       if (isRunning) await new Promise<void>((resolve) => idle.push(resolve))
+    },
+  }
+}
+
+/** Counts the waiting messages of each sender; only senders with waiting messages take memory. */
+function createSenderCounts<T>(limit: InboxOptions<T>['perSender']) {
+  const counts = new Map<string, number>()
+  return {
+    /** False: the sender already has as many messages waiting as it may. */
+    add(item: T): boolean {
+      if (limit === undefined) return true
+      const sender = limit.senderOf(item)
+      const count = counts.get(sender) ?? 0
+      if (count >= limit.max) return false
+      counts.set(sender, count + 1)
+      return true
+    },
+    remove(item: T): void {
+      if (limit === undefined) return
+      const sender = limit.senderOf(item)
+      const count = counts.get(sender) ?? 0
+      if (count > 1) counts.set(sender, count - 1)
+      else counts.delete(sender)
     },
   }
 }
@@ -134,6 +168,17 @@ export class MessageCounts {
     return (reason) => {
       this.malformed += 1
       sparse.report(reason)
+    }
+  }
+
+  /** One per subscription, too. */
+  excessOn(subject: string): (sender: string) => void {
+    const write = (sender: string, count: number): void =>
+      this.#log.warn('messages dropped: too many from one sender', { subject, sender, count })
+    const sparse = createSparseLog(write)
+    return (sender) => {
+      this.dropped += 1
+      sparse.report(sender)
     }
   }
 

@@ -387,6 +387,59 @@ export function busContract(world: BusWorld): void {
       expect(slow).toEqual([0, 6, 7, 8, 9])
     })
 
+    it('C16 a sender that floods loses its excess, counted, and nobody else loses a message', async () => {
+      const { asker: sender, server: receiver, node } = await pair()
+      const other = NodeId.parse(`${node}-other`)
+      const [started, release] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+      const seen: string[] = []
+      let overflows = 0
+      receiver.subscribe(
+        heartbeat,
+        { node: '*' },
+        async ({ node_id, seq }) => {
+          seen.push(`${node_id === other ? 'other' : 'flood'} ${seq}`)
+          started.resolve()
+          await release.promise
+        },
+        { maxPending: 4, maxPerSubject: 2, onOverflow: () => void (overflows += 1) },
+      )
+      await settle(receiver)
+      sender.publish(heartbeat, { node }, beat(node, 0))
+      await started.promise
+      sender.publish(heartbeat, { node: other }, beat(other, 1))
+      for (let seq = 1; seq < 10; seq += 1) sender.publish(heartbeat, { node }, beat(node, seq))
+      sender.publish(heartbeat, { node: other }, beat(other, 2))
+      await waitFor(() => receiver.stats().received === 12, { what: 'everything to arrive' })
+      expect(overflows).toBe(0)
+      expect(receiver.stats().dropped).toBe(7)
+      expect(logged('messages dropped: too many from one sender').length).toBeLessThan(7)
+      release.resolve()
+      await waitFor(() => seen.length === 5, { what: 'the messages that were kept' })
+      expect(seen).toEqual(['flood 0', 'other 1', 'flood 1', 'flood 2', 'other 2'])
+    })
+
+    it('C16 every message that an overflowing inbox drops is reported to its subscriber', async () => {
+      const { asker: sender, server: receiver, node } = await pair()
+      const [started, release] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+      let overflows = 0
+      receiver.subscribe(
+        heartbeat,
+        { node },
+        async () => {
+          started.resolve()
+          await release.promise
+        },
+        { maxPending: 4, onOverflow: () => void (overflows += 1) },
+      )
+      await settle(receiver)
+      sender.publish(heartbeat, { node }, beat(node, 0))
+      await started.promise
+      for (let seq = 1; seq < 10; seq += 1) sender.publish(heartbeat, { node }, beat(node, seq))
+      await waitFor(() => receiver.stats().received === 10, { what: 'everything to arrive' })
+      expect(overflows).toBe(5)
+      release.resolve()
+    })
+
     it('C15 messages that do not match the definition are counted and dropped, the next one arrives', async () => {
       const { asker: sender, server: receiver, node } = await pair()
       const seen: number[] = []

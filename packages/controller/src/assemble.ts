@@ -188,6 +188,7 @@ function inboundOf({ connected: { bus }, log }: Foundation, { pulse, loads, inve
     ...{ bus, log },
     receivers: {
       heartbeat: [(beat) => pulse.receive(beat), loads.receiveHeartbeat],
+      lostHeartbeat: () => pulse.recordLostBeat(),
       leaving: (goodbye, node) => pulse.receiveLeaving(goodbye, node),
       inventory: inventory.receive,
       replica: loads.receiveEvent,

@@ -41,7 +41,7 @@ export function createMetrics() {
       registers,
     }),
     beats: new Counter({ name: 'muster_heartbeats_total', help: 'Heartbeats received', registers }),
-    attentive: new Gauge({ name: 'muster_attentive', help: '1 while bus and database work, so that missing heartbeats count', registers }),
+    attentive: new Gauge({ name: 'muster_attentive', help: '1 while bus, database and inbox work: missing heartbeats count', registers }),
     busConnected: new Gauge({ name: 'muster_bus_connected', help: '1 while the bus is connected', registers }),
     busMessages: new Counter({
       name: 'muster_bus_messages_total',

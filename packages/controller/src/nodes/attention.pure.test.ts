@@ -6,6 +6,7 @@ const databaseStart = 1_000_000
 const probe = (at: number, changes: Partial<Probe> = {}): Probe => ({
   at,
   busAnswered: true,
+  receivedAll: true,
   databaseNowMs: databaseStart + at,
   ...changes,
 })
@@ -30,6 +31,13 @@ describe('a controller judges silence', () => {
       [...every(0, 30_000), probe(31_000, { busAnswered: false }), ...every(32_000, 48_000)],
       48_000,
       true,
+    ],
+    ['not when the inbox lost heartbeats', [...every(0, 30_000), probe(31_000, { receivedAll: false })], 31_000, false],
+    [
+      'not within one node timeout after the inbox lost heartbeats',
+      [...every(0, 30_000), probe(31_000, { receivedAll: false }), ...every(32_000, 47_000)],
+      47_000,
+      false,
     ],
     ['not when the process itself stood still', [...every(0, 30_000), ...every(60_000, 61_000)], 61_000, false],
     [

@@ -1,5 +1,6 @@
 // Decides whether this controller may declare nodes silent: only after it listened without a break. A stalled bus, database or
-// process, or a clock that jumped, looks exactly like all nodes dying at once. Pure; times are monotonic milliseconds.
+// process, an inbox that overflowed, or a clock that jumped looks exactly like all nodes dying at once. Pure; times are
+// monotonic milliseconds.
 
 export type Attention = Readonly<{
   /** Start of the time without a break; null while something does not work. */
@@ -12,6 +13,8 @@ export type Attention = Readonly<{
 export type Probe = Readonly<{
   at: number
   busAnswered: boolean
+  /** This process lost no heartbeat since the last probe. */
+  receivedAll: boolean
   /** The database's time; null when it did not answer. */
   databaseNowMs: number | null
 }>
@@ -32,7 +35,7 @@ export function attend(before: Attention, probe: Probe, limits: AttentionLimits)
     before.databaseOffsetMs !== null &&
     Math.abs(databaseOffsetMs - before.databaseOffsetMs) > limits.maxClockJumpMs
   const stood = probe.at - before.lastProbeAt > limits.maxGapMs
-  const works = probe.busAnswered && probe.databaseNowMs !== null
+  const works = probe.busAnswered && probe.receivedAll && probe.databaseNowMs !== null
   const since = !works ? null : before.since === null || stood || jumped ? probe.at : before.since
   return { since, lastProbeAt: probe.at, databaseOffsetMs }
 }

@@ -48,7 +48,7 @@ function world() {
     onBeat: () => undefined,
     onTick: () => undefined,
   })
-  const receivers = { heartbeat: [(beat: Heartbeat) => loop.receive(beat)] }
+  const receivers = { heartbeat: [(beat: Heartbeat) => loop.receive(beat)], lostHeartbeat: () => loop.recordLostBeat() }
   const inbound = createInbound({ bus, receivers, log: silentLog })
   return {
     state,
@@ -110,6 +110,51 @@ it.each(['bus', 'database'])('does not judge while the %s is away, nor within a 
   expect(backAt).toBeGreaterThan(0)
   expect(state.sweeps.filter((at) => at > awayAt + 1_000 && at <= backAt + nodeTimeoutMs)).toEqual([])
   expect(state.sweeps.some((at) => at > backAt + nodeTimeoutMs)).toBe(true)
+})
+
+const beatOf = (name: string, seq: number) => {
+  const node = NodeId.parse(name)
+  return [{ node }, { node_id: node, incarnation: Incarnation.parse('i'), seq, version: '0', resources: {} }] as const
+}
+
+it('C16 does not judge when its inbox lost heartbeats, nor within a node timeout after', async () => {
+  const { state, hub, run } = world()
+  const worker = hub.connect()
+  let floodedAt = 0
+  await run(60_000, (now) => {
+    if (now < 20_000 || floodedAt > 0) return
+    floodedAt = now
+    for (let i = 0; i < 10_000; i += 1) worker.publish(heartbeat, ...beatOf(`n-${i}`, 1))
+  })
+  expect(floodedAt).toBeGreaterThan(0)
+  expect(state.sweeps.some((at) => at < floodedAt)).toBe(true)
+  expect(state.sweeps.filter((at) => at >= floodedAt && at <= floodedAt + nodeTimeoutMs)).toEqual([])
+  expect(state.sweeps.some((at) => at > floodedAt + nodeTimeoutMs)).toBe(true)
+})
+
+it('C16 a node that floods hides no heartbeat of another node and does not keep the controller from judging', async () => {
+  const { state, hub, run } = world()
+  const worker = hub.connect()
+  let rounds = 0
+  await run(20_000, () => {
+    rounds += 1
+    for (let i = 0; i < 50; i += 1) worker.publish(heartbeat, ...beatOf(`n-${i}`, rounds))
+    for (let i = 0; i < 9_000; i += 1) worker.publish(heartbeat, ...beatOf('flood', rounds * 10_000 + i))
+  })
+  expect(state.did.filter((what) => what === 'wrote 51').length).toBeGreaterThan(10)
+  expect(state.sweeps.length).toBeGreaterThan(0)
+})
+
+it('remembers only a few processes of a node that invents them', async () => {
+  const { state, loop, run } = world()
+  await run(3_000, () => {
+    for (let i = 0; i < 1_000; i += 1) {
+      const [, beat] = beatOf('inventive', i)
+      loop.noteHttpBeat({ ...beat, incarnation: Incarnation.parse(`i-${i}`), in_flight: 0, seq: i, resources: null })
+    }
+  })
+  expect(state.did.filter((what) => what.startsWith('wrote'))).toContain('wrote 4')
+  expect(state.did).not.toContain('wrote 1000')
 })
 
 it('writes received heartbeats before it marks nodes, and keeps those that could not be written', async () => {

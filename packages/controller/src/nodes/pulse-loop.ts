@@ -6,7 +6,7 @@ import { createFailureStreak, createLoop, type Clock, type FailureStreak, type L
 import type { Heartbeat, NodeId } from '@muster/protocol'
 import type { Beat, PulseStore, SilenceLimits } from '../store/pulses.ts'
 import type { EventOf } from '../work/exchange.ts'
-import { attend, inattentive, mayJudge, type Attention } from './attention.pure.ts'
+import { attend, inattentive, mayJudge, type Attention, type Probe } from './attention.pure.ts'
 
 /** Heartbeats of this period are written in one statement. */
 const flushEveryMs = 1_000
@@ -14,6 +14,8 @@ const flushEveryMs = 1_000
 const flushFirstAfterMs = 50
 /** IDs come from the bus and cannot be trusted, so memory for them is bounded. */
 const maxRemembered = 100_000
+/** A node has its process, the one before it, and at most a copy or two. */
+const maxProcesses = 4
 const pingTimeoutMs = 2_000
 const limits = { maxGapMs: 5_000, maxClockJumpMs: 2_000 }
 
@@ -39,8 +41,8 @@ interface PendingBeat {
 
 export class PulseLoop {
   readonly #deps: PulseLoopDeps
-  /** By node and process: a heartbeat of a wrong process in a node's name must not replace that of the right one. */
-  readonly #pending = new Map<string, PendingBeat>()
+  /** By node, then process: a heartbeat of a wrong process in a node's name must not replace that of the right one. */
+  readonly #pending = new Map<NodeId, Map<string, PendingBeat>>()
   /** The last known process of each node. */
   readonly #incarnations = new Map<NodeId, string>()
   /** Goodbye messages of workers, kept until the database has them. */
@@ -48,6 +50,8 @@ export class PulseLoop {
   readonly #loop: Loop
   readonly #streak: FailureStreak
   #attention: Attention
+  /** Heartbeats that this process lost since the last probe. */
+  #lostBeats = 0
   #goodbyeFlush: Promise<void> | null = null
 
   constructor(deps: PulseLoopDeps) {
@@ -67,6 +71,11 @@ export class PulseLoop {
 
   noteHttpBeat(beat: ReportedBeat): void {
     this.#note('http', beat)
+  }
+
+  /** The heartbeat may have been of any node, so this controller judges no silence for one node timeout. */
+  recordLostBeat(): void {
+    this.#lostBeats += 1
   }
 
   /** A node that leaves is shown as offline at once: its goodbye does not wait for the next tick. */
@@ -95,8 +104,17 @@ export class PulseLoop {
 
   #note(via: Beat['via'], beat: ReportedBeat): void {
     const resources = beat.resources === null ? null : JSON.stringify(beat.resources)
-    if (this.#pending.size >= maxRemembered) this.#pending.clear()
-    this.#pending.set(keyOf(beat), { via, arrivedAt: this.#deps.clock.monotonic(), heartbeat: { ...beat, resources } })
+    if (this.#pending.size >= maxRemembered) {
+      this.#lostBeats += this.#pending.size
+      this.#pending.clear()
+    }
+    const ofNode = this.#pending.get(beat.node_id) ?? new Map<string, PendingBeat>()
+    this.#pending.set(beat.node_id, ofNode)
+    // Deleted first, so that the process that reported last is also the last in the map.
+    ofNode.delete(beat.incarnation)
+    ofNode.set(beat.incarnation, { via, arrivedAt: this.#deps.clock.monotonic(), heartbeat: { ...beat, resources } })
+    const [oldest] = ofNode.keys()
+    if (ofNode.size > maxProcesses && oldest !== undefined) ofNode.delete(oldest)
     if (this.#incarnations.get(beat.node_id) !== beat.incarnation) this.#loop.wake()
     this.#deps.onBeat(beat)
   }
@@ -112,13 +130,15 @@ export class PulseLoop {
 
   async #flushBeats(): Promise<void> {
     if (this.#pending.size === 0) return
-    const batch = [...this.#pending.values()]
+    const batch = [...this.#pending.values()].flatMap((ofNode) => [...ofNode.values()])
     const now = this.#deps.clock.monotonic()
     await this.#deps.pulses.recordBeats(batch.map((beat) => ({ ...beat, ageMs: now - beat.arrivedAt })))
     // A newer heartbeat that arrived meanwhile stays pending.
     for (const beat of batch) {
       const { node_id, incarnation } = beat.heartbeat
-      if (this.#pending.get(keyOf(beat.heartbeat)) === beat) this.#pending.delete(keyOf(beat.heartbeat))
+      const ofNode = this.#pending.get(node_id)
+      if (ofNode?.get(incarnation) === beat) ofNode.delete(incarnation)
+      if (ofNode?.size === 0) this.#pending.delete(node_id)
       if (this.#incarnations.size >= maxRemembered) this.#incarnations.clear()
       this.#incarnations.set(node_id, incarnation)
     }
@@ -134,21 +154,30 @@ export class PulseLoop {
       () => true,
       () => false,
     )
-    const reported = [...this.#pending.values()].map((beat) => beat.heartbeat.node_id)
+    const reported = [...this.#pending.keys()]
     let databaseNowMs: number | null = null
     try {
       await this.#flush()
       databaseNowMs = await pulses.databaseNow()
-      this.#attention = attend(this.#attention, { at: clock.monotonic(), busAnswered, databaseNowMs }, limits)
+      this.#probe({ busAnswered, databaseNowMs })
       const { nodeTimeoutMs } = silence
       if (mayJudge(this.#attention, { now: clock.monotonic(), nodeTimeoutMs })) await this.#judge(databaseNowMs)
       await this.#deps.probeUnproven(signal)
       this.#streak.recovered()
     } catch (error) {
       this.#streak.failed({ error, pending: reported.length })
-      this.#attention = attend(this.#attention, { at: clock.monotonic(), busAnswered, databaseNowMs: null }, limits)
+      this.#probe({ busAnswered, databaseNowMs: null })
     }
     this.#deps.onTick({ attention: this.#attention, reported })
+  }
+
+  #probe(answers: Pick<Probe, 'busAnswered' | 'databaseNowMs'>): void {
+    const receivedAll = this.#lostBeats === 0
+    if (!receivedAll && this.#attention.since !== null) {
+      this.#deps.log.warn('heartbeats lost; no node is marked silent for one node timeout', { lost: this.#lostBeats })
+    }
+    this.#lostBeats = 0
+    this.#attention = attend(this.#attention, { ...answers, receivedAll, at: this.#deps.clock.monotonic() }, limits)
   }
 
   async #judge(databaseNowMs: number): Promise<void> {
@@ -157,5 +186,3 @@ export class PulseLoop {
     if (silent.length > 0) this.#deps.log.warn('nodes became silent', { count: silent.length, nodes: silent.slice(0, 20) })
   }
 }
-
-const keyOf = (beat: { node_id: string; incarnation: string }): string => `${beat.node_id} ${beat.incarnation}`

@@ -26,11 +26,19 @@ export type EventOf<T extends NodeEvent['type']> = Extract<NodeEvent, { type: T 
 export type ReplicaEvent = EventOf<'replica.ready' | 'replica.exited'>
 export type ResultEvent = EventOf<'op.result'>
 
+/**
+ * How many messages of one node may wait, so that a node that floods displaces no message of another. Heartbeats repeat, and
+ * a lost result is queried.
+ */
+const maxPendingOfNode = { heartbeats: 16, events: 256 }
+
 /** Synchronous and bounded: each receiver has its own queue and logs what it drops when the queue is full. */
 type Receive<M> = (message: M, node: NodeId) => void
 
 export interface Receivers {
   readonly heartbeat?: readonly Receive<Heartbeat>[]
+  /** A heartbeat of an unknown node was lost in the inbox of this controller. */
+  readonly lostHeartbeat?: () => void
   readonly leaving?: Receive<EventOf<'leaving'>>
   readonly inventory?: Receive<EventOf<'inventory'>>
   readonly replica?: Receive<ReplicaEvent>
@@ -71,6 +79,9 @@ export function createInbound({ bus, receivers, log }: InboundDeps) {
         return unreachable(event)
     }
   }
+  const receiveHeartbeat = (beat: Heartbeat, { node }: { node: NodeId }): void => {
+    if (beat.node_id === node) deliver(receivers.heartbeat ?? [], beat, node)
+  }
   const subscribeProgress = (): Subscription | null => {
     try {
       return bus.subscribe(progress, { node: '*', op: '*' }, (message, { node, op }) => {
@@ -89,10 +100,11 @@ export function createInbound({ bus, receivers, log }: InboundDeps) {
       const everyNode = { node: '*' } as const
       const subscriptions = [
         // Every controller receives every heartbeat: a queue group would lose those handed to a controller that hangs.
-        bus.subscribe(heartbeat, everyNode, (beat, { node }) => {
-          if (beat.node_id === node) deliver(receivers.heartbeat ?? [], beat, node)
+        bus.subscribe(heartbeat, everyNode, receiveHeartbeat, {
+          maxPerSubject: maxPendingOfNode.heartbeats,
+          onOverflow: () => receivers.lostHeartbeat?.(),
         }),
-        bus.subscribe(nodeEvents, everyNode, (event, { node }) => dispatch(event, node)),
+        bus.subscribe(nodeEvents, everyNode, (event, { node }) => dispatch(event, node), { maxPerSubject: maxPendingOfNode.events }),
         subscribeProgress(),
       ]
       await aborted(signal)
