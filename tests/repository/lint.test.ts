@@ -111,6 +111,23 @@ it('knip finds an unused export, an unused file and an unused dependency', async
   expect(stdout).not.toMatch(/"used"/)
 })
 
+it('list-behaviours finds a test that is gone without a reason, and a test that is not in its list', async () => {
+  for (const file of ['list-behaviours.ts', 'environment.ts']) cpSync(join(root, 'scripts', file), join(copy.path, 'scripts', file))
+  const [known, gone, added] = ['C14', 'C15', 'C16']
+  plant('tests/behaviours/planted.test.ts', `it('${known} is kept', () => {})\nit('${added} is new', () => {})\n`)
+  plant('tests/repository/proven-behaviours.txt', `${known} | is kept\n${gone} | is gone\n`)
+  const before = await run('node', 'scripts/list-behaviours.ts', '--check')
+  expect(before.code).toBe(1)
+  expect(before.stdout).toContain(`"${gone} | is gone": no test has this name any more`)
+  expect(before.stdout).toContain(`"${added} | is new": missing in`)
+  expect(before.stdout).not.toContain('is kept')
+  const written = await run('node', 'scripts/list-behaviours.ts', '--write')
+  expect({ code: written.code, lines: written.stdout.trim().split('\n').length }).toEqual({ code: 1, lines: 1 })
+  expect(await run('node', 'scripts/list-behaviours.ts', '--write', '--because', 'planted')).toMatchObject({ code: 0, stdout: '' })
+  expect(readFileSync(join(copy.path, 'tests/repository/removed-behaviours.txt'), 'utf8')).toContain(`${gone} | is gone | planted\n`)
+  expect(await run('node', 'scripts/list-behaviours.ts', '--check')).toMatchObject({ code: 0 })
+})
+
 it('check-files finds litter, traces of a machine and a lock file that cannot be installed', async () => {
   for (const file of ['check-files.ts', 'environment.ts']) cpSync(join(root, 'scripts', file), join(copy.path, 'scripts', file))
   plant('empty.txt', '')
