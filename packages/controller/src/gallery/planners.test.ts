@@ -109,18 +109,19 @@ describe('an install is planned', () => {
     ['another os', { backend: name('cuda12-llama') }, nodeRecord('mac', { os: 'darwin' }), /NVIDIA/],
     ['another arch', { backend: name('cuda12-llama') }, nodeRecord('x', { arch: 'arm64', capability: 'nvidia' }), /linux\/arm64/],
     ['another capability', { backend: name('cuda12-llama') }, amd, /needs an NVIDIA GPU/],
-    ['a full disk', { backend: name('llama') }, nodeRecord('x', { resources: { available_disk: 3 } }), /bytes on disk, and 3 are free/],
   ])('S2.42 W37 with a reason where it does not fit: %s', async (_, wanted, node, reason) => {
     const { nodes } = await install(wanted, [node], signal)
     expect(nodes).toMatchObject([{ node, outcome: 'skipped', reason: expect.stringMatching(reason) as string }])
   })
 
-  it('also on a full disk when it is already installed', async () => {
-    const node = nodeRecord('x', { resources: { available_disk: 3 }, inventory: [{ name: 'llama' }] })
-    expect((await install({ backend: name('llama') }, [node], signal)).nodes).toMatchObject([{ outcome: 'planned' }])
-    const { nodes } = await install({ backend: name('llama'), version: '1.0' }, [node], signal)
-    expect(nodes).toMatchObject([{ outcome: 'skipped' }])
-  })
+  it.each(['present', 'silent'] as const)(
+    'E4 also where the disk looked too small, on a node that is %s: only the worker knows',
+    async (liveness) => {
+      const node = nodeRecord('x', { liveness, resources: { available_disk: 3 } })
+      const sizeBytes = images.amd.layers[0]?.bytes.length
+      expect((await install({ backend: name('llama') }, [node], signal)).nodes).toMatchObject([{ outcome: 'planned', plan: { sizeBytes } }])
+    },
+  )
 
   it('for a worker that does not report its platform, without a digest', async () => {
     const { nodes } = await install({ backend: name('llama') }, [nodeRecord('old', { os: '', arch: '' })], signal)

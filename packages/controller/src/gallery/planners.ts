@@ -73,8 +73,7 @@ export function createPlanInstall(deps: PlannerDeps): PlanInstall {
     const { backend, offerFor } = target.uri === undefined ? await fromGallery(target, deps, signal) : fromUri(target, target.uri)
     const exact = target.digest !== undefined || target.version !== undefined
     const offers = nodes.map((node) => ({ node, offer: offerFor(node) }))
-    const planned = await planNodes(resolve, { offers, common: { exact, strategy: null } }, signal)
-    return { backend, nodes: planned.map((each) => withRoom(each, { backend, exact })) }
+    return { backend, nodes: await planNodes(resolve, { offers, common: { exact, strategy: null } }, signal) }
   }
 }
 
@@ -102,16 +101,6 @@ function fromUri({ name, alias, digest, version }: InstallTarget, uri: string): 
   const source = { uri, mirrors: [], sha256: '', digest: digest ?? null }
   const offer: NodeOffer = { kind: 'source', source, version: version ?? '', galleryUrl: '', name: null, alias: alias ?? null }
   return { backend: name, offerFor: () => offer }
-}
-
-/** An installed backend needs no more disk, unless an exact version is requested. */
-function withRoom(planned: NodePlan, { backend, exact }: { backend: BackendName; exact: boolean }): NodePlan {
-  if (planned.outcome === 'skipped') return planned
-  const { node, plan } = planned
-  const free = node.resources.available_disk
-  const isThere = !exact && node.inventory.some(({ name }) => name === backend)
-  if (isThere || free === null || plan.sizeBytes === null || plan.sizeBytes <= free) return planned
-  return { node, outcome: 'skipped', reason: `${backend} needs ${plan.sizeBytes} bytes on disk, and ${free} are free` }
 }
 
 type UpgradeTarget = Readonly<{ node: NodeRecord; /** Of an install that is still open there. */ openPlan: Plan | null }>

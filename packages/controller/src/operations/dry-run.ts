@@ -1,6 +1,6 @@
 // The operation that a submission would become, for a dry run. Pure.
-import type { OperationNode, OperationView } from '@muster/protocol'
-import type { IntentRecord } from '../store/intent-rows.ts'
+import { formatBytes, type OperationNode, type OperationView } from '@muster/protocol'
+import type { IntentRecord, Plan } from '../store/intent-rows.ts'
 import type { NodeRecord } from '../store/nodes.ts'
 import type { OperationNodeRecord } from '../store/operations.ts'
 import { intentKindOf, upToDateNote, type Submission, type SubmittedNode } from '../store/submissions.ts'
@@ -36,10 +36,26 @@ export function previewOf(submission: Submission, { nodes, using, now }: Preview
     job: null,
     nodes: rows,
   })
-  const current = new Set<string>(submission.nodes.flatMap((node) => ('plan' in node && node.isCurrent ? [node.nodeId] : [])))
-  const withCurrent = (node: OperationNode): OperationNode =>
-    current.has(node.node_id) ? { ...node, message: node.message || upToDateNote, up_to_date: true } : node
-  return { ...view, nodes: view.nodes.map(withCurrent) }
+  const byId = new Map<string, SubmittedNode>(submission.nodes.map((node) => [node.nodeId, node]))
+  return { ...view, nodes: view.nodes.map((node) => withNotes(node, byId.get(node.node_id), { submission, nodes })) }
+}
+
+type NoteFacts = Readonly<{ submission: Submission; nodes: readonly NodeRecord[] }>
+
+function withNotes(view: OperationNode, node: SubmittedNode | undefined, { submission, nodes }: NoteFacts): OperationNode {
+  if (node === undefined || 'skip' in node) return view
+  if (node.isCurrent) return { ...view, message: view.message || upToDateNote, up_to_date: true }
+  const known = nodes.find(({ id }) => id === node.nodeId)
+  const note = known === undefined ? null : diskNote(submission, { known, plan: node.plan })
+  return note === null ? view : { ...view, message: view.message === '' ? note : `${view.message}; ${note}` }
+}
+
+/** A remark only: the free space was reported some time ago, and the worker removes unneeded content first. */
+function diskNote({ kind, backend }: Submission, { known, plan }: { known: NodeRecord; plan: Plan }): string | null {
+  const free = known.resources.available_disk
+  const isThere = kind === 'backend.install' && !plan.exact && known.inventory.some(({ name }) => name === backend)
+  if (isThere || free === null || plan.sizeBytes === null || plan.sizeBytes <= free) return null
+  return `the disk looks too small: ${backend} needs ${formatBytes(plan.sizeBytes)}, and ${formatBytes(free)} are free`
 }
 
 function ringsIn(submission: Submission, { nodes, using }: Pick<PreviewFacts, 'nodes' | 'using'>): Map<string, number> {
