@@ -4,10 +4,10 @@ import { join } from 'node:path'
 import { json } from 'node:stream/consumers'
 import { silentLog, systemClock } from '@muster/host'
 import { parseBuiltinUri } from '@muster/source'
-import { BackendName, type Digest } from '@muster/protocol'
+import { type GalleryView, BackendName, type Digest } from '@muster/protocol'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { makeToyClone } from '../../test/toy-backend.ts'
-import { createCatalogue, unknownBackend } from '../gallery/catalogue.ts'
+import { createCatalogue, findOffer, unknownBackend } from '../gallery/catalogue.ts'
 import { createResolveSource, type ResolveSourceDeps } from '../gallery/resolve-source.ts'
 import { packBuiltins, type BuiltinBlobs } from './builtin-blobs.ts'
 
@@ -87,6 +87,23 @@ describe('a backend that has to be assembled', () => {
     })
     await builtin.complete({ signal, log: silentLog })
     expect(await catalogue()).toMatchObject({ problems: [], galleries: [{ entries: [{ name: 'toy' }] }] })
+  })
+
+  it('hides the same name in later galleries until then', async () => {
+    const builtin = await open()
+    const path = join(directory, 'later.yaml')
+    await writeFile(path, '- {name: toy, uri: "h/toy:1"}\n- {name: other, uri: "h/other:1"}')
+    const later: GalleryView = { name: 'later', url: `file://${path}`, kind: 'backend', from: 'api', created_at: null }
+    const { outbound } = {} as Pick<ResolveSourceDeps, 'outbound'>
+    const galleries = { list: async () => [later] }
+    const catalogue = createCatalogue({ galleries, builtin: Promise.resolve(builtin), outbound, stopping: signal, clock: systemClock })
+    const node = { os: 'linux', arch: 'x64', capability: 'default' }
+    const offerOf = async (name: string) =>
+      findOffer(await catalogue(), { backend: BackendName.parse(name), digest: null, version: null }, node)
+    expect(await offerOf('toy')).toMatchObject({ kind: 'unread', reason: expect.stringContaining('builtin comes before later') as string })
+    expect(await offerOf('other')).toMatchObject({ kind: 'source' })
+    await builtin.complete({ signal, log: silentLog })
+    expect(await offerOf('toy')).toMatchObject({ kind: 'source', source: { uri: expect.stringMatching(/^builtin:/) as string } })
   })
 
   it('is for nodes of its platforms only; others are refused with the list', async () => {

@@ -9,6 +9,7 @@ import {
   findBackend,
   type Gallery,
   type GalleryAddress,
+  type Lookup,
   type Outbound,
   sourceKind,
 } from '@muster/source'
@@ -22,8 +23,13 @@ export interface CatalogueProblem {
   readonly gallery: string
   readonly url: string
   readonly failure: Failure
+  /** The index of the first readable gallery that comes after it. */
+  readonly precedes: number
+  /** The names that it may still offer; null: any. */
+  readonly names: readonly string[] | null
 }
 
+type UnreadGallery = Pick<CatalogueProblem, 'gallery' | 'url' | 'failure'>
 export type ListedGallery = Gallery & { readonly url: string }
 
 export interface Offers {
@@ -49,7 +55,7 @@ export function createCatalogue({ galleries: store, builtin, outbound, stopping,
   const read = createGalleryReader({ outbound, readBuiltin: async (digest) => await textOf(await builtin, digest) })
   const addresses = async () => [(await builtin).gallery, ...(await store.list()).filter(({ kind }) => kind === 'backend')]
 
-  const readOne = async ({ name, url }: GalleryAddress): Promise<ListedGallery | CatalogueProblem> => {
+  const readOne = async ({ name, url }: GalleryAddress): Promise<ListedGallery | UnreadGallery> => {
     const limit = { clock, ms: galleryTimeoutMs, what: `reading the gallery ${name}`, signal: stopping }
     try {
       return { ...(await withDeadline(limit, (signal) => read({ name, url }, signal))), url }
@@ -61,7 +67,7 @@ export function createCatalogue({ galleries: store, builtin, outbound, stopping,
     const found = await Promise.all((await addresses()).map(readOne))
     const [galleries, problems]: [ListedGallery[], CatalogueProblem[]] = [[], []]
     for (const each of found) {
-      if ('failure' in each) problems.push(each)
+      if ('failure' in each) problems.push({ ...each, precedes: galleries.length, names: null })
       else galleries.push(each)
     }
     return { galleries, problems: [...problems, ...builtinProblems(await builtin)] }
@@ -74,7 +80,7 @@ function builtinProblems(builtin: BuiltinBlobs): CatalogueProblem[] {
   if (names.length === 0) return []
   const { name: gallery, url } = builtin.gallery
   const message = `${names.join(', ')} will be offered in a moment: the first start assembles it`
-  return [{ gallery, url, failure: { code: 'unavailable', retry: 'backoff', message } }]
+  return [{ gallery, url, failure: { code: 'unavailable', retry: 'backoff', message }, precedes: 0, names }]
 }
 
 async function textOf(builtin: BuiltinBlobs, digest: Digest): Promise<string> {
@@ -92,8 +98,8 @@ export type NodeOffer =
       /** The backend behind a meta backend. */ name: BackendName | null
       alias: BackendName | null
     }>
-  /** No offer fits this node. */
-  | Readonly<{ kind: 'unfit'; reason: string }>
+  /** `unfit`: no offer fits this node. `unread`: the offer is unknown until a gallery can be read. */
+  | Readonly<{ kind: 'unfit' | 'unread'; reason: string }>
 
 type BackendQuery = Readonly<{ backend: BackendName; digest: Digest | null; version: string | null }>
 
@@ -106,6 +112,19 @@ export function unknownBackend({ problems }: Offers, backend: BackendName): Erro
   return problems.some(({ failure }) => failure.retry === 'backoff') ? new SourceUnavailable(message) : notOffered(message)
 }
 
+/** The reason why a lookup is uncertain: a gallery that comes before the found entry cannot be read. */
+function unreadReason({ galleries, problems }: Offers, lookups: readonly Lookup[]): string | null {
+  for (const { name, gallery } of lookups) {
+    const index = gallery === null ? Infinity : galleries.findIndex((each) => each.name === gallery.name)
+    const unread = problems.find(({ precedes, names }) => precedes <= index && (names?.includes(name) ?? true))
+    if (unread === undefined) continue
+    const order = gallery === null ? `may offer ${name}` : `comes before ${gallery.name}, which offers ${name}`
+    const what = `the gallery ${unread.gallery} ${order}, and cannot be read (${unread.failure.message})`
+    return `${what}; wait until it can be read, or remove it`
+  }
+  return null
+}
+
 /** A source of another kind cannot have the same content. */
 const isOfKind =
   (uri: string) =>
@@ -114,11 +133,14 @@ const isOfKind =
 
 /** Throws when the requested version is not offered. */
 export function findOffer(
-  { galleries }: Offers,
+  offers: Offers,
   { backend, digest, version }: BackendQuery,
   node: Pick<NodeRecord, 'os' | 'arch' | 'capability'>,
 ): NodeOffer {
+  const { galleries } = offers
   const choice = chooseBackend(galleries, backend, node)
+  const unread = unreadReason(offers, choice.lookups)
+  if (unread !== null) return { kind: 'unread', reason: unread }
   if (choice.kind !== 'found') return { kind: 'unfit', reason: choice.reason }
   const { entry, gallery } = choice.found
   if (version !== null && entry.version !== version) {

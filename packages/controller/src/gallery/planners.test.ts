@@ -185,7 +185,55 @@ describe('an install is planned', () => {
 })
 
 describe('a gallery that cannot be read', () => {
-  it('is a problem of its own: offers of other galleries are still installed', async () => {
+  const toy = (scheme: string) => ({ name: 'toy', uri: `${scheme}${registry.host}/b/llama:1` })
+  const plansOf = async (backend: string) => (await install({ backend: name(backend) }, [amd], signal)).nodes
+
+  it('and comes first hides the same name in later ones: nothing is installed from them', async () => {
+    await offer('later', [toy(''), { name: 'other', capabilities: { default: 'toy' } }])
+    await offer('latest', [toy('oci://'), { name: 'only', uri: `${registry.host}/b/llama:1` }])
+    expect(await plansOf('toy')).toMatchObject([{ plan: { uri: toy('').uri } }])
+    await offer('main', 'name: [')
+    addresses = [...addresses.slice(-1), ...addresses.slice(0, -1)]
+    const refusal = await refusalOf({ backend: name('toy') })
+    expect(refusal).toMatchObject({ status: 503, code: 'source_unavailable', headers: { 'retry-after': '10' } })
+    expect(refusal).toMatchObject({
+      message: expect.stringMatching(/the gallery main .*before later, which offers toy.*line 1.*remove/s) as string,
+    })
+    expect(await refusalOf({ backend: name('other') })).toMatchObject({ status: 503 })
+    expect(await refusalOf({ backend: name('only') })).toMatchObject({ status: 503 })
+    // The built-in gallery comes before it.
+    expect(await plansOf('echo')).toMatchObject([{ outcome: 'planned' }])
+  })
+
+  it('hides the entry of a meta backend that another gallery offers', async () => {
+    await offer('broken', 'name: [')
+    await offer('later', [toy('')])
+    await offer('main', [
+      { name: 'meta', capabilities: { default: 'toy', nvidia: 'nowhere' } },
+      { name: 'toy-2', uri: `${registry.host}/b/llama:1` },
+    ])
+    addresses = [...addresses.slice(-1), ...addresses.slice(0, -1)]
+    expect(await plansOf('toy-2')).toMatchObject([{ outcome: 'planned' }])
+    expect(await refusalOf({ backend: name('meta') })).toMatchObject({ status: 503, message: expect.stringMatching(/broken/) as string })
+    expect(await refusalOf({ backend: name('meta') }, [cuda])).toMatchObject({
+      status: 503,
+      message: expect.stringMatching(/nowhere/) as string,
+    })
+  })
+
+  it('hides upgrades: neither a later gallery nor the recorded source is used', async () => {
+    await offer('later', [toy('')])
+    await offer('main', 'name: [')
+    addresses = [...addresses.slice(-1), ...addresses.slice(0, -1)]
+    const uri = `${registry.host}/b/llama:1`
+    for (const backend of ['toy', 'unlisted']) {
+      const node = nodeRecord('has', { inventory: [{ name: backend, uri }] })
+      const planned = upgrade({ backend: name(backend), strategy: 'rolling' }, [{ node, openPlan: null }], signal)
+      expect(await planned.then(() => 'planned', toHttpError)).toMatchObject({ status: 503, code: 'source_unavailable' })
+    }
+  })
+
+  it('is a problem of its own: offers of galleries before it are still installed', async () => {
     await offer('broken', 'name: [')
     expect((await install({ backend: name('zip') }, [amd], signal)).nodes).toMatchObject([{ outcome: 'planned' }])
     expect(await refusalOf({ backend: name('nothing') })).toMatchObject({ status: 404, message: expect.stringMatching(/broken/) as string })

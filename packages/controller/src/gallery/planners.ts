@@ -17,7 +17,14 @@ import type { NodeRecord } from '../store/nodes.ts'
 import type { Plan } from '../store/intent-rows.ts'
 import type { Store } from '../store/store.ts'
 import { type Catalogue, createCatalogue, findOffer, isOffered, type NodeOffer, type Offers, unknownBackend } from './catalogue.ts'
-import { createResolveSource, invalidSource, type ResolvedSource, type ResolveSource, type Source } from './resolve-source.ts'
+import {
+  createResolveSource,
+  invalidSource,
+  type ResolvedSource,
+  type ResolveSource,
+  type Source,
+  SourceUnavailable,
+} from './resolve-source.ts'
 
 interface PlannersDeps {
   readonly settings: Pick<ControllerSettings, 'allowSource' | 'dockerConfig'>
@@ -86,7 +93,7 @@ async function fromGallery(
 ): Promise<InstallOffer> {
   if (backend === undefined) throw invalidSource('no backend is named; set "backend", or "uri" and "name"')
   let offers: Offers = await catalogue()
-  const arrival = isOffered(offers, backend) ? null : ((await arrivalOf?.(backend)) ?? null)
+  const arrival = (await arrivalOf?.(backend)) ?? null
   if (arrival !== null) {
     await abortable(arrival, signal)
     offers = await catalogue()
@@ -116,13 +123,15 @@ export function createPlanUpgrade({ catalogue, resolve }: PlannerDeps): PlanUpgr
   }
 }
 
-/** A backend in no gallery is upgraded from its recorded source. */
-function upgradeOffer(offers: Offers, backend: BackendName, { node, openPlan }: UpgradeTarget): NodeOffer {
-  if (isOffered(offers, backend)) return findOffer(offers, { backend, digest: null, version: null }, node)
-  return offerOfRecord({ backend, node, openPlan }) ?? missing(offers, backend, node)
+/** A backend in no gallery is upgraded from its recorded source, if all galleries could be read. */
+export function upgradeOffer(offers: Offers, backend: BackendName, { node, openPlan }: UpgradeTarget): NodeOffer {
+  const offer = findOffer(offers, { backend, digest: null, version: null }, node)
+  if (isOffered(offers, backend) || offer.kind === 'unread') return offer
+  const reason = `no gallery offers ${backend}, and node ${node.name} has no recorded source for it`
+  return offerOfRecord({ backend, node, openPlan }) ?? { kind: 'unfit', reason }
 }
 
-export function offerOfRecord({ backend, node, openPlan }: UpgradeTarget & { readonly backend: BackendName }): NodeOffer | null {
+function offerOfRecord({ backend, node, openPlan }: UpgradeTarget & { readonly backend: BackendName }): NodeOffer | null {
   const record = node.inventory.find(({ name }) => name === backend)
   const uri = openPlan?.uri ?? record?.uri ?? ''
   if (uri === '') return null
@@ -138,12 +147,6 @@ export function offerOfRecord({ backend, node, openPlan }: UpgradeTarget & { rea
     name,
     alias,
   }
-}
-
-function missing(offers: Offers, backend: BackendName, node: NodeRecord): NodeOffer {
-  const unknown = unknownBackend(offers, backend)
-  if (offers.problems.length > 0) throw unknown
-  return { kind: 'unfit', reason: `no gallery offers ${backend}, and node ${node.name} has no recorded source for it` }
 }
 
 export type NodePlan = Readonly<
@@ -162,9 +165,10 @@ async function planNodes(
   { offers, common }: { offers: readonly OfferForNode[]; common: CommonPlan },
   signal: AbortSignal,
 ): Promise<NodePlan[]> {
+  for (const { offer } of offers) if (offer.kind === 'unread') throw new SourceUnavailable(offer.reason)
   const answers = await resolveEach(resolve, offers, signal)
   return offers.map(({ node, offer }) => {
-    if (offer.kind === 'unfit') return { node, outcome: 'skipped', reason: offer.reason }
+    if (offer.kind !== 'source') return { node, outcome: 'skipped', reason: offer.reason }
     const platform = platformOfNode(node)
     const answer = (platform === null ? null : answers.get(keyOf(offer.source, platform))) ?? unresolved(offer.source)
     if ('unfit' in answer) return { node, outcome: 'skipped', reason: answer.unfit }

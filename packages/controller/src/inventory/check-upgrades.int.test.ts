@@ -119,10 +119,24 @@ describe('a check for newer builds', () => {
     expect((await known()).map(([, , is]) => is)).toEqual([digest('1'), digest('4')])
     expect((await report()).problems).toEqual([{ backend: 'llama', message: 'r.example does not answer' }])
     const failure = { code: 'unavailable' as const, retry: 'backoff' as const, message: 'the gallery main answers 503' }
-    offered = { galleries: [], problems: [{ gallery: 'main', url: '', failure }] }
+    offered = { galleries: [], problems: [{ gallery: 'main', url: '', failure, precedes: 0, names: null }] }
     await checker().checkNow()
     expect((await known()).map(([, , is]) => is)).toEqual([digest('1'), digest('4')])
     expect((await report()).problems[0]).toEqual({ backend: null, message: failure.message })
+  })
+
+  it('keeps the last result while a gallery that comes first cannot be read, whatever later ones offer', async () => {
+    await checker().checkNow()
+    answers = new Map([...answers.keys()].map((uri) => [uri, digest('9')]))
+    const failure = { code: 'invalid' as const, retry: 'never' as const, message: 'the gallery x is not YAML' }
+    offered = { ...main, problems: [{ gallery: 'x', url: '', failure, precedes: 0, names: null }] }
+    await checker().checkNow()
+    expect((await known()).map(([, , is]) => is)).toEqual([digest('1'), digest('2')])
+    const message = expect.stringMatching(/the gallery x comes before main, which offers llama.*not YAML/) as string
+    expect((await report()).problems).toMatchObject([{ backend: null }, { backend: 'llama', message }])
+    offered = { ...main, problems: [{ gallery: 'x', url: '', failure, precedes: 1, names: null }] }
+    await checker().checkNow()
+    expect((await known()).map(([, , is]) => is)).toEqual([digest('9'), digest('9')])
   })
 
   it('publishes a new offer to listeners, once', async () => {
@@ -209,7 +223,7 @@ describe('--auto-upgrade', () => {
     expect(submitted).toHaveLength(2)
   })
 
-  it('repeats an upgrade that could not be submitted, and does nothing while a gallery is missing', async () => {
+  it('repeats an upgrade that could not be submitted, and does nothing while a gallery before it is missing', async () => {
     let tries = 0
     const submitUpgrade = async (): Promise<void> => {
       tries += 1
@@ -218,7 +232,8 @@ describe('--auto-upgrade', () => {
     const auto = checker({ submitUpgrade })
     await auto.checkNow()
     expect(tries).toBe(1)
-    offered = { ...main, problems: [{ gallery: 'x', url: '', failure: { code: 'unavailable', retry: 'backoff', message: 'x is away' } }] }
+    const failure = { code: 'unavailable', retry: 'backoff', message: 'x is away' } as const
+    offered = { ...main, problems: [{ gallery: 'x', url: '', failure, precedes: 0, names: null }] }
     await auto.checkNow()
     expect(tries).toBe(1)
     offered = main

@@ -98,9 +98,7 @@ async function check(deps: UpgradeCheckerDeps, signal: AbortSignal): Promise<voi
   const [offered, nodes, before] = await Promise.all([catalogue(), listNodes(), duties.read(checkDuty)])
   const result = await findAvailable({ offered, resolve, signal }, nodes)
   const tried = CheckReport.safeParse(before.report).data?.tried ?? {}
-  // While a gallery cannot be read, an entry of the same name in another one would count: that is no reason to upgrade.
-  const isSure = offered.problems.length === 0
-  const report: CheckReport = { problems: [...result.problems], tried: isSure ? await upgradeAll(deps, { nodes, result, tried }) : tried }
+  const report: CheckReport = { problems: [...result.problems], tried: await upgradeAll(deps, { nodes, result, tried }) }
   // An aborted check has released its lease, so its result is not recorded.
   signal.throwIfAborted()
   const isOurs = await available.record({ duty: checkDuty, holder, ...result, report })

@@ -2,8 +2,8 @@
 import { inLanes } from '@muster/host'
 import { failureOf, type BackendName } from '@muster/protocol'
 import { platformOf, type Platform } from '@muster/source'
-import { findOffer, isOffered, type Offers } from '../gallery/catalogue.ts'
-import { offerOfRecord } from '../gallery/planners.ts'
+import { isOffered, type Offers } from '../gallery/catalogue.ts'
+import { upgradeOffer } from '../gallery/planners.ts'
 import type { ResolveSource, Source } from '../gallery/resolve-source.ts'
 import type { AvailableBackend } from '../store/galleries.ts'
 import type { NodeRecord } from '../store/nodes.ts'
@@ -65,19 +65,14 @@ function questionsOf(offered: Offers, nodes: readonly NodeRecord[]): { questions
     for (const { node } of installed) {
       const kind = kindOfNode(node)
       const platform = platformOf({ platform: node.os, arch: node.arch })
-      // A backend counts as missing only if all galleries could be read.
-      if (!isOffered(offered, backend) && offered.problems.length > 0) {
-        unclear.push({ backend, kind, problem: `cannot check ${backend} for updates: a gallery cannot be read` })
-        continue
-      }
-      const offer = isOffered(offered, backend)
-        ? findOffer(offered, { backend, digest: null, version: null }, node)
-        : offerOfRecord({ backend, node, openPlan: null })
-      if (offer?.kind !== 'source' || node.os === '' || node.arch === '') continue
+      const offer = upgradeOffer(offered, backend, { node, openPlan: null })
+      if (offer.kind === 'unread') unclear.push({ backend, kind, problem: `cannot check ${backend} for updates: ${offer.reason}` })
+      if (offer.kind !== 'source' || node.os === '' || node.arch === '') continue
       const { source, version, name } = offer
-      const concrete = isOffered(offered, backend) ? (name ?? backend) : source.uri
+      const isListed = isOffered(offered, backend)
+      const concrete = isListed ? (name ?? backend) : source.uri
       // The recorded version is that of the installed build, not of the offered one.
-      const says = isOffered(offered, backend) ? version : ''
+      const says = isListed ? version : ''
       questions.set(JSON.stringify([backend, concrete, kind]), { backend, concrete, kind, version: says, platform, source })
     }
   }

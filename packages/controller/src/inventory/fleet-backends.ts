@@ -1,9 +1,9 @@
 // The backends of the fleet as the API shows them, from stored inventories; only nodes without one are queried. A view
 // names the nodes that have a backend, a newer build that is offered, and nodes of one kind that differ (drift).
 import { BackendName, type BackendView, type InstalledBackend, type OfferedBackend, type UpgradeView } from '@muster/protocol'
-import { chooseBackend, formatPlatform, type GalleryEntry, isMeta, platformOf } from '@muster/source'
+import { formatPlatform, type GalleryEntry, isMeta, platformOf } from '@muster/source'
 import { z } from 'zod'
-import type { Offers } from '../gallery/catalogue.ts'
+import { findOffer, type Offers } from '../gallery/catalogue.ts'
 import { statusOf } from '../nodes/view.ts'
 import type { AvailableBackend, AvailableStore, DutyStore } from '../store/galleries.ts'
 import type { NodeRecord, NodeStore } from '../store/nodes.ts'
@@ -71,15 +71,15 @@ export function createFleetBackends({ nodes, available, duties, queries }: Fleet
 }
 
 /** Entries of all galleries, with the nodes that each fits. The first of several entries with one name counts. */
-export function offeredBackends({ galleries }: Offers, nodes: readonly NodeRecord[]): OfferedBackend[] {
+export function offeredBackends(offers: Offers, nodes: readonly NodeRecord[]): OfferedBackend[] {
   const targets = nodes.filter((node) => node.nodeType !== 'agent' && node.approvedAt !== null)
   const installed = new Set(targets.flatMap(({ inventory }) => inventory.map(({ name }) => name)))
   const seen = new Set<BackendName>()
-  return galleries.flatMap((gallery) =>
+  return offers.galleries.flatMap((gallery) =>
     gallery.entries.flatMap((entry) => {
       if (seen.has(entry.name)) return []
       seen.add(entry.name)
-      const fits = fitsEach({ galleries, name: entry.name }, targets)
+      const fits = fitsEach({ offers, name: entry.name }, targets)
       return [{ ...shown(entry), gallery: gallery.name, installed: installed.has(entry.name), nodes: fits }]
     }),
   )
@@ -97,16 +97,13 @@ const shown = (entry: GalleryEntry) => ({
 })
 
 /** A fleet has few kinds of nodes. */
-function fitsEach(
-  { galleries, name }: { galleries: Offers['galleries']; name: BackendName },
-  nodes: readonly NodeRecord[],
-): OfferedBackend['nodes'] {
+function fitsEach({ offers, name }: { offers: Offers; name: BackendName }, nodes: readonly NodeRecord[]): OfferedBackend['nodes'] {
   const reasons = new Map<string, string | null>()
   return nodes.map((node) => {
     const kind = kindOfNode(node)
     if (!reasons.has(kind)) {
-      const choice = chooseBackend(galleries, name, node)
-      reasons.set(kind, choice.kind === 'found' ? null : choice.reason)
+      const offer = findOffer(offers, { backend: name, digest: null, version: null }, node)
+      reasons.set(kind, offer.kind === 'source' ? null : offer.reason)
     }
     const reason = reasons.get(kind) ?? null
     return { node_id: node.id, node_name: node.name, fits: reason === null, reason }

@@ -199,6 +199,26 @@ it('a node with a finished install has the backend before its inventory lists it
   expect((await place({ config: config('b') })).placement.nodes).toMatchObject([{ eligible: true, hasBackend: true }])
 })
 
+it('a gallery that cannot be read hides the backend of later ones: only nodes that have it are used', async () => {
+  const failure = { code: 'unavailable', retry: 'backoff', message: 'first answers 503' } as const
+  const entries = parseGallery('- {name: llama, uri: "h/llama:1"}')
+  const problems = [{ gallery: 'first', url: '', failure, precedes: 0, names: null }]
+  const catalogue = async () => ({ galleries: [{ name: 'main', url: '', entries }], problems })
+  await world.addWorker('without', { backends: [] })
+  await expect(place({ config: config('b') }, { catalogue })).rejects.toMatchObject({
+    failure: {
+      code: 'unavailable',
+      retry: 'backoff',
+      message: expect.stringMatching(/the gallery first .*before main.*first answers 503/) as string,
+    },
+  })
+  await world.addWorker('with')
+  expect((await place({ config: config('b') }, { catalogue })).placement.nodes).toMatchObject([
+    { node_name: 'with', eligible: true },
+    { node_name: 'without', eligible: false, reason: expect.stringMatching(/the gallery first/) as string },
+  ])
+})
+
 it('the replica limit is the one that the worker reports', async () => {
   const { id } = await world.addWorker('one')
   await setResources(id, { max_replicas: 1 })

@@ -2,6 +2,7 @@
 // effect when the replica's row is written, and the writer compares `seen` to detect a decision on stale facts.
 import { type BackendName, Digest, isArriving, type ModelConfig, type NodeId, nodeStatus, type ReplicaId } from '@muster/protocol'
 import { type Catalogue, findOffer, isOffered, type Offers, unknownBackend } from '../gallery/catalogue.ts'
+import { SourceUnavailable } from '../gallery/resolve-source.ts'
 import { desiredReplicas, limitsOf } from '../loads/replica-set.pure.ts'
 import { effectiveLabels } from '../nodes/labels.ts'
 import { applyVramBudget } from '../nodes/view.ts'
@@ -40,8 +41,9 @@ export function createPlacer({ placement: store, catalogue, inFlight, onRefused 
     const digests = new Set([config, ...replicas].flatMap(({ files }) => files.flatMap((file) => contentOf(file) ?? [])))
     const nodes = await store.nodes({ backend: config.backend, digests: [...digests] })
     const hasBackend = (node: PlacementNodeFacts): boolean => node.hasBackend
-    const offers = purpose === 'stage' || nodes.every(hasBackend) ? null : await readOffers(config.backend, catalogue)
-    if (offers !== null && !isOffered(offers, config.backend) && !nodes.some(hasBackend)) throw unknownBackend(offers, config.backend)
+    const offers = purpose === 'stage' || nodes.every(hasBackend) ? null : await readOffers(config.backend, catalogue, nodes)
+    const unknown = offers === null || nodes.some(hasBackend) ? null : unknownReason(offers, config.backend, nodes)
+    if (unknown !== null) throw unknown
     const sizeOf = sizesOf(nodes, uploads)
     const model: PlacementModel = {
       name: config.name,
@@ -67,10 +69,21 @@ export function createPlacer({ placement: store, catalogue, inFlight, onRefused 
   }
 }
 
-/** A recent reading is enough, unless it lacks the backend, which may have been added since. */
-async function readOffers(backend: BackendName, catalogue: Catalogue): Promise<Offers> {
+/** A recent reading is enough, unless it lacks a backend that no node has: it may be offered since. */
+async function readOffers(backend: BackendName, catalogue: Catalogue, nodes: readonly PlacementNodeFacts[]): Promise<Offers> {
   const recent = await catalogue({ maxAgeMs: galleryAgeMs })
-  return isOffered(recent, backend) ? recent : await catalogue()
+  const isEnough = nodes.some((node) => node.hasBackend) ? isOffered(recent, backend) : unknownReason(recent, backend, nodes) === null
+  return isEnough ? recent : await catalogue()
+}
+
+/** Null when a node may install the backend, or only the fit of the nodes is in question. */
+function unknownReason(offers: Offers, backend: BackendName, nodes: readonly Traits[]): Error | null {
+  if (!isOffered(offers, backend)) return unknownBackend(offers, backend)
+  if (offers.problems.length === 0) return null
+  const kinds = [...new Map(nodes.map((node) => [kindOf(node), node])).values()]
+  const found = kinds.map((node) => findOffer(offers, { backend, digest: null, version: null }, node))
+  const reasons = found.flatMap((offer) => (offer.kind === 'unread' ? [offer.reason] : []))
+  return reasons[0] !== undefined && reasons.length === found.length ? new SourceUnavailable(reasons[0]) : null
 }
 
 type SizeOf = (file: PlacementFile) => number | null
@@ -99,7 +112,7 @@ function reasonsUnfit(offers: Offers, backend: BackendName): (node: Traits) => s
     const cached = reasons.get(kindOf(node))
     if (cached !== undefined) return cached
     const offer = findOffer(offers, { backend, digest: null, version: null }, node)
-    const reason = offer.kind === 'unfit' ? offer.reason : null
+    const reason = offer.kind === 'source' ? null : offer.reason
     reasons.set(kindOf(node), reason)
     return reason
   }

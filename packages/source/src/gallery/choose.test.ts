@@ -86,6 +86,42 @@ describe('chooseBackend', () => {
   })
 })
 
+describe('chooseBackend names the lookups in all galleries', () => {
+  const main = {
+    name: 'main',
+    entries: parseGallery(
+      '- {name: a, uri: "h/a:1"}\n- {name: m, capabilities: {default: b}}\n- {name: n, capabilities: {default: a, amd: gone}}',
+    ),
+  }
+  const more = { name: 'more', entries: parseGallery('- {name: b, uri: "h/b:1"}\n- {name: a, uri: "h/other:1"}') }
+  it.each([
+    ['a name that is found', 'a', 'default', [['a', 'main']]],
+    ['a meta backend and its entry in the same gallery', 'n', 'default', [['n', 'main']]],
+    [
+      'a meta backend and its entry in another gallery',
+      'm',
+      'default',
+      [
+        ['m', 'main'],
+        ['b', 'more'],
+      ],
+    ],
+    [
+      'a meta backend whose entry is nowhere',
+      'n',
+      'amd',
+      [
+        ['n', 'main'],
+        ['gone', null],
+      ],
+    ],
+    ['a name that is nowhere', 'x', 'default', [['x', null]]],
+  ])('%s', (_, wanted, capability, lookups) => {
+    const choice = chooseBackend([main, more], wanted, node(capability))
+    expect(choice.lookups.map(({ name, gallery }) => [name, gallery?.name ?? null])).toEqual(lookups)
+  })
+})
+
 describe('fitsNode', () => {
   it.each([
     ['cpu-llama', 'h/b:latest-cpu-llama', node('default'), true],

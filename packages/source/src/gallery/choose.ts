@@ -19,29 +19,38 @@ function widening(capability: string): string[] {
   return parts.map((_, index) => parts.slice(0, parts.length - index).join('-')).filter((part) => part !== '')
 }
 
-export type BackendChoice =
+export type BackendChoice = Readonly<
   /** `requested` is the entry of the requested name: the meta backend, or `found.entry`. */
-  | { readonly kind: 'found'; readonly requested: GalleryEntry; readonly found: FoundBackend }
-  | { readonly kind: 'unknown' | 'unfit'; readonly reason: string }
+  ({ kind: 'found'; requested: GalleryEntry; found: FoundBackend } | { kind: 'unknown' | 'unfit'; reason: string }) & {
+    /** All names that were looked up in the order of the galleries: the choice depends on every gallery up to these. */
+    lookups: readonly Lookup[]
+  }
+>
+/** `gallery`: the first one that offers the name; null: none does. */
+export type Lookup = Readonly<{ name: string; gallery: Gallery | null }>
 
 /** The entry that this node would install for a name. */
 export function chooseBackend(galleries: readonly Gallery[], wanted: string, node: NodeTraits): BackendChoice {
   const requested = findBackend(galleries, wanted)
-  if (requested === null) return { kind: 'unknown', reason: `no gallery offers ${wanted}` }
+  const lookups: Lookup[] = [{ name: wanted, gallery: requested?.gallery ?? null }]
+  if (requested === null) return { kind: 'unknown', reason: `no gallery offers ${wanted}`, lookups }
   const concrete = isMeta(requested.entry) ? chooseConcrete(requested.entry, node.capability) : requested.entry.name
-  if (concrete === null) return { kind: 'unfit', reason: `${wanted} has nothing for ${node.capability}` }
-  const found =
-    concrete === requested.entry.name ? requested : (findBackend([requested.gallery], concrete) ?? findBackend(galleries, concrete))
-  if (found === null || isMeta(found.entry)) {
-    return { kind: 'unknown', reason: `${wanted} resolves to ${concrete} on ${node.capability}, which no gallery offers` }
+  if (concrete === null) return { kind: 'unfit', reason: `${wanted} has nothing for ${node.capability}`, lookups }
+  let found = concrete === requested.entry.name ? requested : findBackend([requested.gallery], concrete)
+  if (found === null) {
+    found = findBackend(galleries, concrete)
+    lookups.push({ name: concrete, gallery: found?.gallery ?? null })
   }
-  if (found.entry.uri === '') return { kind: 'unfit', reason: `${concrete} names nothing to install` }
+  if (found === null || isMeta(found.entry)) {
+    return { kind: 'unknown', reason: `${wanted} resolves to ${concrete} on ${node.capability}, which no gallery offers`, lookups }
+  }
+  if (found.entry.uri === '') return { kind: 'unfit', reason: `${concrete} names nothing to install`, lookups }
   const fit = fitsNode(found.entry, node)
   switch (fit.fits) {
     case true:
-      return { kind: 'found', requested: requested.entry, found }
+      return { kind: 'found', requested: requested.entry, found, lookups }
     case false:
-      return { kind: 'unfit', reason: fit.reason }
+      return { kind: 'unfit', reason: fit.reason, lookups }
     default:
       return unreachable(fit)
   }
