@@ -58,6 +58,7 @@ const backend = (some: object = {}) =>
 describe('backends install', () => {
   it.each([
     [['llama'], { backend: 'llama' }],
+    [['localai@llama'], { backend: 'localai@llama' }],
     [
       ['llama', '--node', 'gpu-1', '--node', 'node-b', '--node', 'gpu-2'],
       { backend: 'llama', nodes: ['node-aaaaaaaaaaaaaaaaaaaa', 'node-b'] },

@@ -59,8 +59,8 @@ const backendsInstall: ClientCommand = {
   name: 'install',
   summary: 'Install a backend on all nodes that it fits, or on selected ones',
   details:
-    'Nodes that are away install it when they are back. A node that already has the backend keeps its build, unless --version or --digest names another one.',
-  arguments: [['[name]', 'the name in a gallery; or use --uri and --name']],
+    'Nodes that are away install it when they are back. A node that already has the backend keeps its build, unless a gallery, --version or --digest names another one.',
+  arguments: [['[name]', 'the name in a gallery, or GALLERY@NAME for one gallery; or use --uri and --name']],
   options: [
     new Option('--uri <uri>', 'install this: an OCI image, an https archive, or file:/// on the nodes'),
     new Option('--name <name>', 'the name to install --uri under'),
@@ -74,6 +74,7 @@ const backendsInstall: ClientCommand = {
   ],
   examples: [
     'muster backends install llama',
+    'muster backends install localai@llama-cpp',
     'muster backends install llama --node gpu-1 --node gpu-2 --wait=30m',
     'muster backends install --uri oci://registry.example.com/engine:1.4 --name engine --selector gpu.vendor=nvidia',
   ],

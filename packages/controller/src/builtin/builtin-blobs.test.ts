@@ -99,7 +99,7 @@ describe('a backend that has to be assembled', () => {
     const catalogue = createCatalogue({ galleries, builtin: Promise.resolve(builtin), outbound, stopping: signal, clock: systemClock })
     const node = { os: 'linux', arch: 'x64', capability: 'default' }
     const offerOf = async (name: string) =>
-      findOffer(await catalogue(), { backend: BackendName.parse(name), digest: null, version: null }, node)
+      findOffer(await catalogue(), { backend: BackendName.parse(name), gallery: null, digest: null, version: null }, node)
     expect(await offerOf('toy')).toMatchObject({ kind: 'unread', reason: expect.stringContaining('builtin comes before later') as string })
     expect(await offerOf('other')).toMatchObject({ kind: 'source' })
     await builtin.complete({ signal, log: silentLog })

@@ -11,6 +11,7 @@ import {
   type GalleryAddress,
   type Lookup,
   type Outbound,
+  parseBuiltinUri,
   sourceKind,
 } from '@muster/source'
 import type { BuiltinBlobs } from '../builtin/builtin-blobs.ts'
@@ -97,20 +98,40 @@ export type NodeOffer =
       galleryUrl: string
       /** The backend behind a meta backend. */ name: BackendName | null
       alias: BackendName | null
+      /** It is an entry of a gallery. */
+      isListed: boolean
     }>
   /** `unfit`: no offer fits this node. `unread`: the offer is unknown until a gallery can be read. */
   | Readonly<{ kind: 'unfit' | 'unread'; reason: string }>
 
-type BackendQuery = Readonly<{ backend: BackendName; digest: Digest | null; version: string | null }>
+/** `gallery`: the only one to look in; null: all, in their order. */
+type EntryQuery = Readonly<{ backend: BackendName; gallery: string | null }>
+type BackendQuery = EntryQuery & Readonly<{ digest: Digest | null; version: string | null }>
 
-export const isOffered = ({ galleries }: Offers, backend: BackendName): boolean => findBackend(galleries, backend) !== null
+const referenceOf = ({ backend, gallery }: EntryQuery): string => (gallery === null ? backend : `${gallery}@${backend}`)
+
+export const isOffered = ({ galleries }: Offers, backend: BackendName, gallery: string | null = null): boolean =>
+  findBackend(galleries, referenceOf({ backend, gallery })) !== null
 
 /** Certain only if all galleries could be read. */
-export function unknownBackend({ problems }: Offers, backend: BackendName): Error {
+export function unknownBackend(offers: Offers, backend: BackendName, gallery: string | null = null): Error {
+  if (gallery !== null) return unknownIn(offers, { backend, gallery })
+  const { problems } = offers
   const reasons = problems.map(({ failure }) => failure.message).join('; ')
   const message = `no gallery offers ${backend}; GET /api/backends/gallery lists what is offered${reasons === '' ? '' : ` (${reasons})`}`
   return problems.some(({ failure }) => failure.retry === 'backoff') ? new SourceUnavailable(message) : notOffered(message)
 }
+
+function unknownIn({ galleries, problems }: Offers, { backend, gallery }: { backend: BackendName; gallery: string }): Error {
+  const unread = problems.find((each) => each.gallery === gallery && (each.names?.includes(backend) ?? true))
+  if (unread !== undefined) return new SourceUnavailable(`${unreadText(unread)}; wait until it can be read`)
+  if (galleries.some(({ name }) => name === gallery))
+    return notOffered(`the gallery ${gallery} does not offer ${backend}; GET /api/backends/gallery lists what is offered`)
+  return notOffered(`there is no gallery ${gallery}; GET /api/galleries lists all galleries`)
+}
+
+const unreadText = ({ gallery, failure }: CatalogueProblem, order = ''): string =>
+  `the gallery ${gallery} ${order}cannot be read (${failure.message})`
 
 /** The reason why a lookup is uncertain: a gallery that comes before the found entry cannot be read. */
 function unreadReason({ galleries, problems }: Offers, lookups: readonly Lookup[]): string | null {
@@ -118,9 +139,9 @@ function unreadReason({ galleries, problems }: Offers, lookups: readonly Lookup[
     const index = gallery === null ? Infinity : galleries.findIndex((each) => each.name === gallery.name)
     const unread = problems.find(({ precedes, names }) => precedes <= index && (names?.includes(name) ?? true))
     if (unread === undefined) continue
-    const order = gallery === null ? `may offer ${name}` : `comes before ${gallery.name}, which offers ${name}`
-    const what = `the gallery ${unread.gallery} ${order}, and cannot be read (${unread.failure.message})`
-    return `${what}; wait until it can be read, or remove it`
+    if (gallery === null) return `${unreadText(unread, `may offer ${name}, and `)}; wait until it can be read, or remove it`
+    const order = `comes before ${gallery.name}, which offers ${name}, and `
+    return `${unreadText(unread, order)}; wait until it can be read, remove it, or install ${gallery.name}@${name}`
   }
   return null
 }
@@ -134,12 +155,13 @@ const isOfKind =
 /** Throws when the requested version is not offered. */
 export function findOffer(
   offers: Offers,
-  { backend, digest, version }: BackendQuery,
+  { backend, gallery: within, digest, version }: BackendQuery,
   node: Pick<NodeRecord, 'os' | 'arch' | 'capability'>,
 ): NodeOffer {
   const { galleries } = offers
-  const choice = chooseBackend(galleries, backend, node)
-  const unread = unreadReason(offers, choice.lookups)
+  const choice = chooseBackend(galleries, referenceOf({ backend, gallery: within }), node)
+  const named = within === null || isOffered(offers, backend, within) ? null : unknownBackend(offers, backend, within)
+  const unread = named instanceof SourceUnavailable ? named.message : unreadReason(offers, choice.lookups)
   if (unread !== null) return { kind: 'unread', reason: unread }
   if (choice.kind !== 'found') return { kind: 'unfit', reason: choice.reason }
   const { entry, gallery } = choice.found
@@ -154,5 +176,14 @@ export function findOffer(
     galleryUrl: galleries.find(({ name }) => name === gallery.name)?.url ?? '',
     name: entry.name === backend ? null : entry.name,
     alias: entry.alias,
+    isListed: true,
   }
 }
+
+/** The name of the gallery at a URL; null when none is there. Built-in galleries of all versions are one. */
+export function galleryAt({ galleries, problems }: Offers, url: string): string | null {
+  if (url === '') return null
+  const isThere = (each: { readonly url: string }): boolean => each.url === url || (isBuiltin(each.url) && isBuiltin(url))
+  return galleries.find(isThere)?.name ?? problems.find(isThere)?.gallery ?? null
+}
+const isBuiltin = (url: string): boolean => parseBuiltinUri(url) !== null

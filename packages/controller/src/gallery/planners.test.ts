@@ -247,6 +247,58 @@ describe('a gallery that cannot be read', () => {
   })
 })
 
+describe('a named gallery', () => {
+  const toy = (scheme: string) => ({ name: 'toy', version: scheme, uri: `${scheme}${registry.host}/b/llama:1` })
+  const from = async (url: string, backend = 'toy') => {
+    const node = nodeRecord('has', { inventory: [{ name: backend, uri: `${registry.host}/b/cuda:1`, gallery_url: url }] })
+    return await upgrade({ backend: name(backend), strategy: 'rolling' }, [{ node, openPlan: null }], signal).catch(toHttpError)
+  }
+  const urlOf = (gallery: string) => addresses.find((each) => each.name === gallery)?.url ?? ''
+  beforeEach(async () => {
+    await offer('one', [toy('')])
+    await offer('two', [toy('oci://'), { name: 'meta', capabilities: { default: 'toy' } }])
+  })
+
+  it('is used whatever galleries before it offer, also while they cannot be read, and replaces another build', async () => {
+    const planned = { backend: 'toy', nodes: [{ plan: { uri: toy('oci://').uri, galleryUrl: urlOf('two'), exact: true } }] }
+    expect(await install({ backend: 'two@toy' }, [amd], signal)).toMatchObject(planned)
+    expect(await install({ backend: 'two@meta' }, [amd], signal)).toMatchObject({ ...planned, backend: 'meta' })
+    expect(await install({ backend: 'toy' }, [amd], signal)).toMatchObject({ nodes: [{ plan: { uri: toy('').uri, exact: false } }] })
+    await offer('main', 'name: [')
+    addresses = [...addresses.slice(-1), ...addresses.slice(0, -1)]
+    expect(await refusalOf({ backend: 'toy' })).toMatchObject({ status: 503, message: expect.stringMatching(/one@toy/) as string })
+    expect(await install({ backend: 'two@toy' }, [amd], signal)).toMatchObject(planned)
+  })
+
+  it('is refused when it is unknown, cannot be read, or does not offer the name', async () => {
+    await offer('broken', 'name: [')
+    expect(await refusalOf({ backend: 'none@toy' })).toMatchObject({
+      status: 404,
+      message: expect.stringMatching(/no gallery none/) as string,
+    })
+    expect(await refusalOf({ backend: 'one@zip' })).toMatchObject({ status: 404, message: expect.stringMatching(/one .*zip/) as string })
+    expect(await refusalOf({ backend: 'broken@toy' })).toMatchObject({ status: 503, message: expect.stringMatching(/line 1/) as string })
+  })
+
+  it('is where upgrades of the install look', async () => {
+    expect(await from(urlOf('two'))).toMatchObject([{ plan: { uri: toy('oci://').uri, galleryUrl: urlOf('two') } }])
+    expect(await from(urlOf('one'))).toMatchObject([{ plan: { uri: toy('').uri } }])
+    const openPlan = { ...nothingToFetch, uri: toy('oci://').uri, galleryUrl: urlOf('two') }
+    expect(await upgrade({ backend: name('toy'), strategy: null }, [{ node: amd, openPlan }], signal)).toMatchObject([
+      { plan: { uri: toy('oci://').uri } },
+    ])
+    // The gallery was removed: all others count, in their order.
+    expect(await from('https://removed.example/index.yaml')).toMatchObject([{ plan: { uri: toy('').uri } }])
+  })
+
+  it('is not replaced by another one in an upgrade, when it cannot be read or has dropped the name', async () => {
+    await offer('two', [])
+    expect(await from(urlOf('two'))).toMatchObject([{ plan: { uri: `${registry.host}/b/cuda:1` } }])
+    await offer('two', 'name: [')
+    expect(await from(urlOf('two'))).toMatchObject({ status: 503, code: 'source_unavailable' })
+  })
+})
+
 describe('an upgrade is planned', () => {
   const has = (uri: string, over: object = {}) =>
     nodeRecord('has', { inventory: [{ name: 'mine', uri, digest: `sha256:${'0'.repeat(64)}`, ...over }] })

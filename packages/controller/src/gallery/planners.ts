@@ -1,7 +1,7 @@
 // Plans installs and upgrades: one plan per node that fits, a reason for each node that does not. Sources are resolved here,
 // before anything is queued.
 import { abortable, type Clock, inLanes, type Log } from '@muster/host'
-import { type BackendName, FleetError, type InstallRequest, type Strategy } from '@muster/protocol'
+import { type BackendName, FleetError, type InstallRequest, parseBackendReference, type Strategy } from '@muster/protocol'
 import {
   createOciClient,
   createOutbound,
@@ -12,11 +12,20 @@ import {
   platformOf,
 } from '@muster/source'
 import type { BuiltinBlobs } from '../builtin/builtin-blobs.ts'
-import type { ControllerSettings } from '../settings.ts'
+import { builtinGalleryName, type ControllerSettings } from '../settings.ts'
 import type { NodeRecord } from '../store/nodes.ts'
 import type { Plan } from '../store/intent-rows.ts'
 import type { Store } from '../store/store.ts'
-import { type Catalogue, createCatalogue, findOffer, isOffered, type NodeOffer, type Offers, unknownBackend } from './catalogue.ts'
+import {
+  type Catalogue,
+  createCatalogue,
+  findOffer,
+  galleryAt,
+  isOffered,
+  type NodeOffer,
+  type Offers,
+  unknownBackend,
+} from './catalogue.ts'
 import {
   createResolveSource,
   invalidSource,
@@ -77,37 +86,54 @@ export type PlanInstall = (target: InstallTarget, nodes: readonly NodeRecord[], 
 export function createPlanInstall(deps: PlannerDeps): PlanInstall {
   const { resolve } = deps
   return async (target, nodes, signal) => {
-    const { backend, offerFor } = target.uri === undefined ? await fromGallery(target, deps, signal) : fromUri(target, target.uri)
-    const exact = target.digest !== undefined || target.version !== undefined
+    const { backend, offerFor, isGalleryNamed } =
+      target.uri === undefined ? await fromGallery(target, deps, signal) : fromUri(target, target.uri)
+    const { digest, version } = target
+    const exact = digest !== undefined || version !== undefined || isGalleryNamed
     const offers = nodes.map((node) => ({ node, offer: offerFor(node) }))
     return { backend, nodes: await planNodes(resolve, { offers, common: { exact, strategy: null } }, signal) }
   }
 }
 
-type InstallOffer = Readonly<{ backend: BackendName; offerFor: (node: NodeRecord) => NodeOffer }>
+type InstallOffer = Readonly<{
+  backend: BackendName
+  offerFor: (node: NodeRecord) => NodeOffer
+  /** Then the build of another gallery is replaced. */
+  isGalleryNamed: boolean
+}>
 
 async function fromGallery(
-  { backend, digest, version }: InstallTarget,
+  { backend: reference, digest, version }: InstallTarget,
   { catalogue, arrivalOf }: PlannerDeps,
   signal: AbortSignal,
 ): Promise<InstallOffer> {
-  if (backend === undefined) throw invalidSource('no backend is named; set "backend", or "uri" and "name"')
+  if (reference === undefined) throw invalidSource('no backend is named; set "backend", or "uri" and "name"')
+  const { gallery, backend } = parseBackendReference(reference)
   let offers: Offers = await catalogue()
-  const arrival = (await arrivalOf?.(backend)) ?? null
+  const mayArrive = gallery === null || gallery === builtinGalleryName
+  const arrival = mayArrive ? ((await arrivalOf?.(backend)) ?? null) : null
   if (arrival !== null) {
     await abortable(arrival, signal)
     offers = await catalogue()
   }
-  if (!isOffered(offers, backend)) throw unknownBackend(offers, backend)
-  const query = { backend, digest: digest ?? null, version: version ?? null }
-  return { backend, offerFor: (node) => findOffer(offers, query, node) }
+  if (!isOffered(offers, backend, gallery)) throw unknownBackend(offers, backend, gallery)
+  const query = { backend, gallery, digest: digest ?? null, version: version ?? null }
+  return { backend, offerFor: (node) => findOffer(offers, query, node), isGalleryNamed: gallery !== null }
 }
 
 function fromUri({ name, alias, digest, version }: InstallTarget, uri: string): InstallOffer {
   if (name === undefined) throw invalidSource('a URI needs the name to install it under')
   const source = { uri, mirrors: [], sha256: '', digest: digest ?? null }
-  const offer: NodeOffer = { kind: 'source', source, version: version ?? '', galleryUrl: '', name: null, alias: alias ?? null }
-  return { backend: name, offerFor: () => offer }
+  const offer: NodeOffer = {
+    kind: 'source',
+    source,
+    version: version ?? '',
+    galleryUrl: '',
+    name: null,
+    alias: alias ?? null,
+    isListed: false,
+  }
+  return { backend: name, offerFor: () => offer, isGalleryNamed: false }
 }
 
 type UpgradeTarget = Readonly<{ node: NodeRecord; /** Of an install that is still open there. */ openPlan: Plan | null }>
@@ -123,10 +149,15 @@ export function createPlanUpgrade({ catalogue, resolve }: PlannerDeps): PlanUpgr
   }
 }
 
-/** A backend in no gallery is upgraded from its recorded source, if all galleries could be read. */
+/**
+ * An upgrade looks in the gallery of the install while it is configured, else in all galleries. A backend that is not there is
+ * upgraded from its recorded source, if all these galleries could be read.
+ */
 export function upgradeOffer(offers: Offers, backend: BackendName, { node, openPlan }: UpgradeTarget): NodeOffer {
-  const offer = findOffer(offers, { backend, digest: null, version: null }, node)
-  if (isOffered(offers, backend) || offer.kind === 'unread') return offer
+  const record = node.inventory.find(({ name }) => name === backend)
+  const gallery = galleryAt(offers, openPlan?.galleryUrl ?? record?.gallery_url ?? '')
+  const offer = findOffer(offers, { backend, gallery, digest: null, version: null }, node)
+  if (isOffered(offers, backend, gallery) || offer.kind === 'unread') return offer
   const reason = `no gallery offers ${backend}, and node ${node.name} has no recorded source for it`
   return offerOfRecord({ backend, node, openPlan }) ?? { kind: 'unfit', reason }
 }
@@ -146,6 +177,7 @@ function offerOfRecord({ backend, node, openPlan }: UpgradeTarget & { readonly b
     galleryUrl: openPlan?.galleryUrl ?? record?.gallery_url ?? '',
     name,
     alias,
+    isListed: false,
   }
 }
 

@@ -2,7 +2,7 @@
 import { inLanes } from '@muster/host'
 import { failureOf, type BackendName } from '@muster/protocol'
 import { platformOf, type Platform } from '@muster/source'
-import { isOffered, type Offers } from '../gallery/catalogue.ts'
+import type { Offers } from '../gallery/catalogue.ts'
 import { upgradeOffer } from '../gallery/planners.ts'
 import type { ResolveSource, Source } from '../gallery/resolve-source.ts'
 import type { AvailableBackend } from '../store/galleries.ts'
@@ -68,8 +68,7 @@ function questionsOf(offered: Offers, nodes: readonly NodeRecord[]): { questions
       const offer = upgradeOffer(offered, backend, { node, openPlan: null })
       if (offer.kind === 'unread') unclear.push({ backend, kind, problem: `cannot check ${backend} for updates: ${offer.reason}` })
       if (offer.kind !== 'source' || node.os === '' || node.arch === '') continue
-      const { source, version, name } = offer
-      const isListed = isOffered(offered, backend)
+      const { source, version, name, isListed } = offer
       const concrete = isListed ? (name ?? backend) : source.uri
       // The recorded version is that of the installed build, not of the offered one.
       const says = isListed ? version : ''

@@ -102,7 +102,7 @@ function fitsEach({ offers, name }: { offers: Offers; name: BackendName }, nodes
   return nodes.map((node) => {
     const kind = kindOfNode(node)
     if (!reasons.has(kind)) {
-      const offer = findOffer(offers, { backend: name, digest: null, version: null }, node)
+      const offer = findOffer(offers, { backend: name, gallery: null, digest: null, version: null }, node)
       reasons.set(kind, offer.kind === 'source' ? null : offer.reason)
     }
     const reason = reasons.get(kind) ?? null

@@ -8,6 +8,7 @@ import {
   type NodeId,
   OperationId,
   type OperationView,
+  parseBackendReference,
   Rollout,
   type UpgradeAllRequest,
   type UpgradeRequest,
@@ -80,7 +81,7 @@ async function prepareInstall(
 ): Promise<Submission> {
   const chosen = choose(await store.list(), request)
   if (chosen.length === 0) throw noEligibleNodes(request.selector !== undefined)
-  const requestedName = request.backend ?? request.name
+  const requestedName = request.backend === undefined ? request.name : parseBackendReference(request.backend).backend
   const row = requestedName === undefined ? undefined : await intents.listedName(requestedName)
   const planned = await planInstall(request, chosen, signal)
   const backend = row ?? planned.backend

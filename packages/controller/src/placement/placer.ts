@@ -81,7 +81,7 @@ function unknownReason(offers: Offers, backend: BackendName, nodes: readonly Tra
   if (!isOffered(offers, backend)) return unknownBackend(offers, backend)
   if (offers.problems.length === 0) return null
   const kinds = [...new Map(nodes.map((node) => [kindOf(node), node])).values()]
-  const found = kinds.map((node) => findOffer(offers, { backend, digest: null, version: null }, node))
+  const found = kinds.map((node) => findOffer(offers, { backend, gallery: null, digest: null, version: null }, node))
   const reasons = found.flatMap((offer) => (offer.kind === 'unread' ? [offer.reason] : []))
   return reasons[0] !== undefined && reasons.length === found.length ? new SourceUnavailable(reasons[0]) : null
 }
@@ -111,7 +111,7 @@ function reasonsUnfit(offers: Offers, backend: BackendName): (node: Traits) => s
   return (node) => {
     const cached = reasons.get(kindOf(node))
     if (cached !== undefined) return cached
-    const offer = findOffer(offers, { backend, digest: null, version: null }, node)
+    const offer = findOffer(offers, { backend, gallery: null, digest: null, version: null }, node)
     const reason = offer.kind === 'source' ? null : offer.reason
     reasons.set(kindOf(node), reason)
     return reason

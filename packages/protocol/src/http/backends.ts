@@ -95,9 +95,21 @@ const uri = z
   .max(2048)
   .regex(/^[\x21-\x7e]+$/, 'a uri has no spaces')
 
+const reference = /^(?:([A-Za-z0-9][A-Za-z0-9._-]{0,62})@)?([A-Za-z0-9][A-Za-z0-9._+-]{0,127})$/
+/** `name`: the entry of the first gallery that offers it; `gallery@name`: that of one gallery. */
+const BackendReference = z
+  .string()
+  .regex(reference, 'a backend name is 1–128 characters of A–Z, a–z, 0–9 and . _ + -; GALLERY@NAME selects one gallery')
+
+/** Throws ZodError for a text that is no reference. */
+export function parseBackendReference(text: string): Readonly<{ gallery: string | null; backend: BackendName }> {
+  const [, gallery = null, backend] = reference.exec(text) ?? []
+  return { gallery, backend: BackendName.parse(backend) }
+}
+
 export const InstallRequest = z
   .strictObject({
-    backend: BackendName.optional(),
+    backend: BackendReference.optional(),
     uri: uri.optional(),
     name: BackendName.optional(),
     alias: BackendName.optional(),

@@ -22,7 +22,7 @@ function widening(capability: string): string[] {
 export type BackendChoice = Readonly<
   /** `requested` is the entry of the requested name: the meta backend, or `found.entry`. */
   ({ kind: 'found'; requested: GalleryEntry; found: FoundBackend } | { kind: 'unknown' | 'unfit'; reason: string }) & {
-    /** All names that were looked up in the order of the galleries: the choice depends on every gallery up to these. */
+    /** All names that were looked up in the order of the galleries, not in a named one: the choice depends on every gallery up to these. */
     lookups: readonly Lookup[]
   }
 >
@@ -32,7 +32,7 @@ export type Lookup = Readonly<{ name: string; gallery: Gallery | null }>
 /** The entry that this node would install for a name. */
 export function chooseBackend(galleries: readonly Gallery[], wanted: string, node: NodeTraits): BackendChoice {
   const requested = findBackend(galleries, wanted)
-  const lookups: Lookup[] = [{ name: wanted, gallery: requested?.gallery ?? null }]
+  const lookups: Lookup[] = wanted.includes('@') ? [] : [{ name: wanted, gallery: requested?.gallery ?? null }]
   if (requested === null) return { kind: 'unknown', reason: `no gallery offers ${wanted}`, lookups }
   const concrete = isMeta(requested.entry) ? chooseConcrete(requested.entry, node.capability) : requested.entry.name
   if (concrete === null) return { kind: 'unfit', reason: `${wanted} has nothing for ${node.capability}`, lookups }
