@@ -60,7 +60,11 @@ export async function registerFirstModels(
   names: readonly string[],
   { builtin, models }: { builtin: BuiltinBlobs; models: ModelStore },
 ): Promise<void> {
-  const offered = { models: builtin.models.map((entry) => ({ gallery: builtinGalleryName, entry })), problems: [] }
+  const offered = {
+    order: [builtinGalleryName],
+    models: builtin.models.map((entry) => ({ gallery: builtinGalleryName, entry })),
+    problems: [],
+  }
   const configs = names.map((name) => findModel(offered, ModelName.parse(name)))
   await models.begin(configs.map((config) => ({ config, revision: revisionOf(config) })))
 }

@@ -13,12 +13,15 @@ import {
 } from '@muster/protocol'
 import { createModelGalleryReader, type GalleryAddress, type Outbound } from '@muster/source'
 import type { BuiltinBlobs } from '../builtin/builtin-blobs.ts'
+import { notOffered, SourceUnavailable } from '../gallery/resolve-source.ts'
 import { builtinGalleryName } from '../settings.ts'
 import { createSharedRun, type SharedRun } from '../shared-run.ts'
 import type { GalleryStore } from '../store/galleries.ts'
 import { checkConfig, InvalidConfig } from './config.ts'
 
 export interface OfferedModels {
+  /** The names of all galleries in lookup order, also of those that cannot be read. */
+  readonly order: readonly string[]
   /** In lookup order: if several galleries offer a name, the first one wins. */
   readonly models: readonly Readonly<{ gallery: string; entry: ModelGalleryEntry }>[]
   readonly problems: readonly Readonly<{ gallery: string; failure: Failure }>[]
@@ -38,7 +41,7 @@ const oneMayTakeMs = 10_000
 
 export function createModelCatalogue({ galleries: store, builtin, outbound, stopping, clock }: ModelCatalogueDeps): ModelCatalogue {
   const read = createModelGalleryReader({ outbound, readBuiltin: async (digest) => await textOf(await builtin, digest) })
-  const readOne = async ({ name, url }: GalleryAddress): Promise<OfferedModels> => {
+  const readOne = async ({ name, url }: GalleryAddress): Promise<Omit<OfferedModels, 'order'>> => {
     const limit = { clock, ms: oneMayTakeMs, what: `reading the gallery ${name}`, signal: stopping }
     try {
       const entries = await withDeadline(limit, (signal) => read({ name, url }, signal))
@@ -49,10 +52,15 @@ export function createModelCatalogue({ galleries: store, builtin, outbound, stop
   }
   return createSharedRun(async () => {
     const own = (await builtin).models.map((entry) => ({ gallery: builtinGalleryName, entry }))
-    const found = await Promise.all((await store.list()).filter(({ kind }) => kind === 'model').map(readOne))
+    const addresses = (await store.list()).filter(({ kind }) => kind === 'model')
+    const found = await Promise.all(addresses.map(readOne))
     const all = [...own, ...found.flatMap(({ models }) => models)]
     const first = new Map(all.toReversed().map((model) => [model.entry.name, model]))
-    return { models: all.filter((model) => first.get(model.entry.name) === model), problems: found.flatMap(({ problems }) => problems) }
+    return {
+      order: [builtinGalleryName, ...addresses.map(({ name }) => name)],
+      models: all.filter((model) => first.get(model.entry.name) === model),
+      problems: found.flatMap(({ problems }) => problems),
+    }
   }, clock)
 }
 
@@ -61,17 +69,20 @@ async function textOf(builtin: BuiltinBlobs, digest: Digest): Promise<string> {
   return size === 0 ? '' : await text(builtin.open(digest, { start: 0, end: size - 1 }))
 }
 
-/** Throws FleetError `not_found`. If a gallery cannot be read now, the message names it. */
-export function findModel({ models, problems }: OfferedModels, name: ModelName): ModelConfig {
+/** Throws SourceUnavailable while the model is uncertain because a gallery cannot be read, else FleetError `not_found`. */
+export function findModel({ order, models, problems }: OfferedModels, name: ModelName): ModelConfig {
   const found = models.find(({ entry }) => entry.name === name)
-  if (found !== undefined) return configOf(found)
+  if (found !== undefined) {
+    const { gallery } = found
+    const earlier = problems.find((each) => order.indexOf(each.gallery) < order.indexOf(gallery))
+    if (earlier === undefined) return configOf(found)
+    const what = `the gallery ${earlier.gallery} comes before ${gallery}, which offers ${name}, and cannot be read`
+    throw new SourceUnavailable(`${what} (${earlier.failure.message}); wait until it can be read, or remove it`)
+  }
   const unread = problems.map(({ gallery, failure }) => `${gallery} (${failure.message})`).join('; ')
   const beside = unread === '' ? '' : `; these cannot be read now: ${unread}`
-  throw new FleetError({
-    code: 'not_found',
-    retry: 'never',
-    message: `no gallery offers a model ${name}${beside}; GET /api/models/gallery lists all offered models`,
-  })
+  const message = `no gallery offers a model ${name}${beside}; GET /api/models/gallery lists all offered models`
+  throw problems.some(({ failure }) => failure.retry === 'backoff') ? new SourceUnavailable(message) : notOffered(message)
 }
 
 /** Files of the entry and of its configuration; for equal names the configuration wins. */

@@ -1,0 +1,38 @@
+import { type Failure, ModelGalleryEntry, ModelName } from '@muster/protocol'
+import { describe, expect, it } from 'vitest'
+import { toHttpError } from '../http/http-error.ts'
+import { findModel, type OfferedModels } from './model-catalogue.ts'
+
+const away: Failure = { code: 'unavailable', retry: 'backoff', message: 'h.example answered 503' }
+const broken: Failure = { code: 'invalid', retry: 'never', message: 'line 1: not a list' }
+const offered = (problems: Readonly<Record<string, Failure>>): OfferedModels => ({
+  order: ['builtin', 'first', 'second', 'third'],
+  models: [{ gallery: 'second', entry: ModelGalleryEntry.parse({ name: 'small', config: { backend: 'llama' } }) }],
+  problems: Object.entries(problems).map(([gallery, failure]) => ({ gallery, failure })),
+})
+function install(model: string, problems: Readonly<Record<string, Failure>>) {
+  try {
+    return findModel(offered(problems), ModelName.parse(model))
+  } catch (error) {
+    return toHttpError(error)
+  }
+}
+
+describe('a model of a gallery', () => {
+  it.each([{}, { third: away }, { third: broken }])('is found, whatever happens to later galleries: %j', (problems) => {
+    expect(install('small', problems)).toMatchObject({ name: 'small', backend: 'llama' })
+  })
+
+  it.each([away, broken])('is not taken while a gallery before it cannot be read: %j', (failure) => {
+    const refusal = install('small', { first: failure })
+    expect(refusal).toMatchObject({ status: 503, code: 'source_unavailable' })
+    expect(refusal).toMatchObject({ message: expect.stringMatching(/first comes before second.*small.*remove it/) as string })
+    expect(refusal).toMatchObject({ message: expect.stringContaining(failure.message) as string })
+  })
+
+  it('is unknown only if no gallery may be readable later', () => {
+    expect(install('large', {})).toMatchObject({ status: 404, code: 'not_found' })
+    expect(install('large', { first: broken })).toMatchObject({ status: 404, message: expect.stringContaining('first (') as string })
+    expect(install('large', { third: away })).toMatchObject({ status: 503, code: 'source_unavailable' })
+  })
+})
