@@ -103,7 +103,9 @@ export function assemble(foundation: Foundation) {
   let isStarted = false
   const isReady = (): boolean => {
     const { since, lastProbeAt } = parts.pulse.attention
-    return since !== null && clock.monotonic() - lastProbeAt < tickedWithinMs && !stopping.aborted
+    const isWatching = since !== null && clock.monotonic() - lastProbeAt < tickedWithinMs
+    // Until the models are read, /v1 answers 503.
+    return isStarted && isWatching && parts.serving.inference.isReady() && !stopping.aborted
   }
   return {
     http: createHttp(foundation, parts, { isStarted: () => isStarted, isReady }),

@@ -3,7 +3,8 @@ import { readFile, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createLocalHub } from '@muster/bus'
 import { openDataDir, resolveSettings, silentLog, systemClock, type Clock, type Log } from '@muster/host'
-import { boundMs, createTestDatabase, makeTempDir, startNats, startTestController, startTestPostgres } from '@muster/testkit'
+import { boundMs, createTestDatabase, makeTempDir, startNats, startTestController, startTestPostgres, waitFor } from '@muster/testkit'
+import { Client } from 'pg'
 import { expect, it } from 'vitest'
 import { startController } from './main.ts'
 import { listProcesses, worksOn } from './postgres/postmaster.ts'
@@ -56,6 +57,41 @@ it('a failed loop is reported with its cause, and the controller is not ready an
   aheadMs = 11_000
   expect((await fetch(`${controller.url}/readyz`)).status).toBe(503)
   await controller.stop()
+})
+
+it('is ready only when the models are read', async () => {
+  await using directory = await makeTempDir('main')
+  await using database = await createTestDatabase()
+  // Migrates the database.
+  await (await startTestController({ directory: join(directory.path, 'first'), databaseUrl: database.url })).stop()
+  const db = new Client({ connectionString: database.url })
+  await db.connect()
+  await db.query('begin')
+  await db.query('lock table models in access exclusive mode')
+  await using dataDir = await openDataDir({ path: join(directory.path, 'second'), role: 'controller' })
+  const localHub = createLocalHub({ log: silentLog })
+  const controller = await startController({ settings: settingsFor(database.url), dataDir, log: silentLog, clock: systemClock, localHub })
+  try {
+    const begun = performance.now()
+    const statuses = new Set<number>()
+    await waitFor(
+      async () => {
+        statuses.add((await fetch(`${controller.url}/readyz`)).status)
+        const { rows } = await db.query(`select 1 from pg_locks where relation = 'models'::regclass and not granted`)
+        // now() is the time of the lock.
+        const { rows: own } = await db.query('select 1 from controllers where last_seen_at > now()')
+        return rows.length > 0 && own.length > 0 && performance.now() - begun > 1_500
+      },
+      { what: 'the loops to run, and a read of the models to wait' },
+    )
+    expect([...statuses]).toEqual([503])
+    await db.query('commit')
+    await waitFor(async () => (await fetch(`${controller.url}/readyz`)).status === 200, { what: 'the controller to be ready' })
+    expect((await fetch(`${controller.url}/v1/models`)).status).toBe(200)
+  } finally {
+    await db.end()
+    await controller.stop()
+  }
 })
 
 it('stops within 8 s while its database hangs', async () => {

@@ -33,7 +33,7 @@ const health = z.object({ status: z.enum(['ok', 'unavailable']) })
 
 export const systemRoutes = {
   healthz: route({ method: 'GET', path: '/healthz', access: 'open', summary: 'Liveness: the process runs', response: health }),
-  readyz: route({ method: 'GET', path: '/readyz', access: 'open', summary: 'Readiness: database and bus work', response: health }),
+  readyz: route({ method: 'GET', path: '/readyz', access: 'open', summary: 'Readiness: database and bus work, the models are read', response: health }),
   version: route({
     method: 'GET',
     path: '/version',
