@@ -82,6 +82,13 @@ describe('the pace of requests', () => {
     stop()
   })
 
+  it('pauses after an unchanged session that came early, as from a controller that is being stopped', async () => {
+    const { clock, asked, stop } = world([registered, session('a'), session('a'), session('b')], { tookMs: 5_000 })
+    await clock.advance(17_000)
+    expect(asked.map(({ at }) => at)).toEqual([0, 5_000, 10_000, 16_000])
+    stop()
+  })
+
   it('does not pause after a poll that waited', async () => {
     const { clock, asked, stop } = world([registered, session('a')], { tookMs: 30_000 })
     await clock.advance(95_000)

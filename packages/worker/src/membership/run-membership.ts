@@ -31,8 +31,12 @@ export type MembershipDeps = Readonly<{
 const registerTimeoutMs = 15_000
 /** A controller answers a session poll within 30 s, also when nothing changed. */
 const pollTimeoutMs = 40_000
-/** A controller that responds at once although nothing changed must not cause a busy loop. */
+/**
+ * A controller that responds early although nothing changed is being stopped. The pause prevents a busy loop, and in `muster up` a
+ * poll of the own controller that accepts no more connections.
+ */
 const idlePollMs = 1_000
+const fullPollMs = 25_000
 const longestRetryAfterMs = 30_000
 
 export async function runMembership(deps: MembershipDeps, initial: Membership): Promise<EndedMembership> {
@@ -103,7 +107,7 @@ function pauseMs({ before, now, tookMs, random }: Pace): number {
     return now.retryAfterMs === null ? backoff : Math.max(backoff, Math.min(now.retryAfterMs, longestRetryAfterMs) * (1 + random() / 4))
   }
   const unchanged = 'session' in before && 'session' in now && before.session.etag === now.session.etag
-  return unchanged ? Math.max(0, idlePollMs - tookMs) : 0
+  return unchanged && tookMs < fullPollMs ? idlePollMs : 0
 }
 
 /** Logs a failure when it begins and when its reason changes, and the recovery (null). */
