@@ -88,6 +88,10 @@ export interface Foundation extends ControllerDeps {
   /** Built-in backends and models, once they are packed. */
   readonly builtin: Promise<BuiltinBlobs>
   readonly stopping: AbortSignal
+  /** True from the beginning of a stop in order: /readyz answers 503, requests are still served. */
+  readonly isDraining: () => boolean
+  /** Aborted when the controller accepts no more connections: long polls and event streams end. */
+  readonly closing: AbortSignal
   readonly page: () => PageState
   /** The URL for browsers and workers. */
   readonly url: string
@@ -324,12 +328,12 @@ interface ControllerStates {
 }
 
 function apiEndpoints(foundation: Foundation, parts: Parts, { isStarted, isReady }: ControllerStates): Endpoint[] {
-  const { settings, store, connected, builtin, clock, url } = foundation
+  const { settings, store, connected, builtin, clock, url, closing, isDraining } = foundation
   const { loads, principals, principalWatch, pulse, membership, hub, operations, inventory, planners, submissions } = parts
   const endpoints: Endpoint[] = [
     ...nodeEndpoints({ nodes: store.nodes, intents: store.intents, history: parts.history }),
     ...replicaEndpoints({ ...store, inFlight: loads.inFlight, place: loads.place }),
-    ...nodeAgentEndpoints({ membership, nodes: store.nodes, pulse, joinFailures: createFailureLimit(clock) }),
+    ...nodeAgentEndpoints({ membership, nodes: store.nodes, pulse, joinFailures: createFailureLimit(clock), closing }),
     ...blobEndpoints({ nodes: store.nodes, builtin }),
     ...galleryEndpoints({ galleries: store.galleries, builtin }),
     ...operationEndpoints({
@@ -351,12 +355,13 @@ function apiEndpoints(foundation: Foundation, parts: Parts, { isStarted, isReady
     ...keyEndpoints({ access: store.access }),
     ...joinTokenEndpoints({ access: store.access, busKind: connected.bus.kind, url }),
     ...loginEndpoints({ access: store.access, principals, url, failures: createFailureLimit(clock), isStarted }),
-    ...eventEndpoints({ hub, clock, principalWatch }),
+    ...eventEndpoints({ hub, clock, principalWatch, closing }),
     ...openAiEndpoints(parts.serving.inference),
-    ...nodeLogEndpoints({ openLogs: parts.serving.openLogs, principalWatch }),
+    ...nodeLogEndpoints({ openLogs: parts.serving.openLogs, principalWatch, closing }),
     ...statsEndpoints({ stats: store.stats, clock }),
     ...systemEndpoints({
       isReady,
+      isDraining,
       bus: connected.bus,
       isBusOpen: isBusOpen(settings),
       settings: { controller: url, explained: foundation.explained ?? [] },
@@ -380,7 +385,7 @@ function metricsOf({ connected: { bus }, store }: Foundation, { metrics, serving
 }
 
 /** A loopback address behind a proxy (a public URL) is reachable by others, so it is not open. */
-function listenerOf({ host, publicUrl, requireApiKey }: ControllerSettings) {
+export function listenerOf({ host, publicUrl, requireApiKey }: ControllerSettings) {
   const publicHost = publicUrl === '' ? null : new URL(publicUrl).hostname
   const isLoopback = isLoopbackHost(host)
   return { isLoopback, isOpen: isLoopback && (publicHost === null || isLoopbackHost(publicHost)), requireApiKey, publicHost }

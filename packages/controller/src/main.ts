@@ -2,13 +2,13 @@
 import { type NetworkInterfaceInfo, networkInterfaces } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { type Log, version } from '@muster/host'
-import { assemble, type ControllerDeps } from './assemble.ts'
+import { type Log, settlesWithin, version } from '@muster/host'
+import { assemble, type ControllerDeps, listenerOf } from './assemble.ts'
 import { createLoginLink } from './auth/login.ts'
 import { ensureSecrets, type GeneratedSecrets } from './auth/secrets.ts'
 import { type BuiltinBlobs, packBuiltins } from './builtin/builtin-blobs.ts'
 import { connectBus } from './connect-bus.ts'
-import { claimAddress } from './http/server.ts'
+import { claimAddress, type ClaimedAddress } from './http/server.ts'
 import { registerFirstModels } from './models/create-models.ts'
 import { startPage } from './page/page.ts'
 import { galleriesOf } from './settings.ts'
@@ -29,9 +29,17 @@ export interface Controller {
   /** /v1 needs no key. */
   readonly isInferenceOpen: boolean
   createLoginLink(): Promise<{ url: string; expires_at: string }>
+  /**
+   * Prepares a stop: /readyz answers 503, and after the drain delay no new connections are accepted. Resolves when no request is in
+   * progress, or after the drain timeout. Everything else keeps running.
+   */
+  drain(): Promise<void>
+  /** Ends requests in progress, without a drain. */
   stop(): Promise<void>
 }
 
+/** Load balancers check readiness every few seconds. */
+const defaultDrainDelayMs = 5_000
 /** After this time a stop abandons the database. */
 const stopPatienceMs = 2_500
 
@@ -44,6 +52,7 @@ const ownModels = fileURLToPath(new URL('../../../models', import.meta.url))
 export async function startController(deps: ControllerDeps): Promise<Controller> {
   const { settings, dataDir, log, clock } = deps
   const stopping = new AbortController()
+  const drain = createDrain(deps, stopping.signal)
   await using undo = new AsyncDisposableStack()
   // Binds the address first, so that a port in use fails the start before anything is created.
   const address = await claimAddress(settings)
@@ -60,7 +69,7 @@ export async function startController(deps: ControllerDeps): Promise<Controller>
     ...{ root: ownRoot, caches: [join(ownRoot, '.cache/web'), dataDir.path('web')] },
     ...{ signal: stopping.signal, clock, log },
   })
-  const parts = assemble({ ...deps, connected, database, store, builtin, page, stopping: stopping.signal, url })
+  const parts = assemble({ ...deps, ...drain, connected, database, store, builtin, page, stopping: stopping.signal, url })
   // Serves before the database is ready: /healthz reports the process, /readyz its readiness.
   address.serve(parts.http, log)
   await dataDir.writeFile('endpoint', `${url}\n`)
@@ -88,6 +97,7 @@ export async function startController(deps: ControllerDeps): Promise<Controller>
     anyModel: async () => (await store.models.list())[0]?.name ?? null,
     isInferenceOpen: parts.isInferenceOpen,
     createLoginLink: () => createLoginLink({ access: store.access, url }),
+    drain: () => drain.run(address),
     async stop() {
       stopping.abort()
       const done = new AbortController()
@@ -101,6 +111,27 @@ export async function startController(deps: ControllerDeps): Promise<Controller>
       } finally {
         done.abort()
       }
+    },
+  }
+}
+
+function createDrain({ settings, clock, log }: ControllerDeps, stopping: AbortSignal) {
+  const { drainDelay = listenerOf(settings).isOpen ? 0 : defaultDrainDelayMs, drainTimeout } = settings
+  const closing = new AbortController()
+  let isDraining = false
+  return {
+    isDraining: () => isDraining,
+    closing: closing.signal,
+    async run(address: ClaimedAddress): Promise<void> {
+      isDraining = true
+      address.announceClose()
+      log.info('controller draining', { requests: address.requestCount(), delayMs: drainDelay, timeoutMs: drainTimeout })
+      if (drainDelay > 0) await clock.sleep(drainDelay, stopping).catch(() => undefined)
+      closing.abort()
+      const late = new AbortController()
+      const isDone = await settlesWithin({ clock, ms: drainTimeout, signal: stopping }, address.drain(late.signal))
+      late.abort()
+      if (!isDone) log.warn('requests cut at the end of the drain', { requests: address.requestCount() })
     },
   }
 }

@@ -30,6 +30,18 @@ describe('--gallery and --model-gallery', () => {
   })
 })
 
+describe('--drain-delay and --drain-timeout', () => {
+  const drain = (flags: Readonly<Record<string, string>>) => {
+    const { drainDelay, drainTimeout } = resolveSettings(controllerSettings, { flags, env: {} })
+    return [drainDelay, drainTimeout]
+  }
+
+  it('take 0, which is not their default', () => {
+    expect(drain({})).toEqual([undefined, 60_000])
+    expect(drain({ 'drain-delay': '0', 'drain-timeout': '0s' })).toEqual([0, 0])
+  })
+})
+
 describe('--allow-source', () => {
   it.each(['registry.internal', '10.0.0.5:5000', '10.0.0.0/8', '[fd00::1]:5000', 'fd00::/8'])('takes %s', (source) => {
     expect(() => read({ 'allow-source': [source] })).not.toThrow()

@@ -104,6 +104,17 @@ export const controllerSettings = defineSettings({
     default: '60s',
     help: 'how long a request waits for a model that is not loaded before it is answered 503; the load continues',
   }),
+  drainDelay: duration({
+    flag: 'drain-delay',
+    allowZero: true,
+    help: 'how long a stopping controller still accepts requests while /readyz answers 503, so that load balancers notice (default: 5s; 0 on a loopback address without a public URL)',
+  }),
+  drainTimeout: duration({
+    flag: 'drain-timeout',
+    allowZero: true,
+    default: '60s',
+    help: 'how long a stopping controller then waits for requests and streams in progress before it cuts them (0: not at all)',
+  }),
   exposeRouting: bool({
     flag: 'expose-routing',
     default: false,

@@ -78,12 +78,17 @@ export function bool(definition: Definition<boolean> & { default?: boolean }): S
   return setting(definition, { kind: 'bool', default: definition.default, defaultText: String(definition.default ?? ''), parse })
 }
 
-/** In milliseconds. 0 means the default. */
-export function duration(definition: Definition<number> & { default: string }): Setting<number>
-export function duration(definition: Definition<number>): Setting<number | undefined>
-export function duration(definition: Definition<number> & { default?: string }): Setting<number | undefined> {
+/** `allowZero`: 0 is a value. */
+type DurationDefinition = Definition<number> & { allowZero?: boolean }
+/** In milliseconds. 0 means the default unless it is a value. */
+export function duration(definition: DurationDefinition & { default: string }): Setting<number>
+export function duration(definition: DurationDefinition): Setting<number | undefined>
+export function duration(definition: DurationDefinition & { default?: string }): Setting<number | undefined> {
   const standard = definition.default === undefined ? undefined : parseDuration(definition.default)
-  const parse = (values: readonly string[]): number | undefined => parseDuration(only(values)) || standard
+  const parse = (values: readonly string[]): number | undefined => {
+    const value = parseDuration(only(values))
+    return value === 0 && definition.allowZero !== true ? standard : value
+  }
   return setting(definition, { kind: 'duration', default: standard, defaultText: definition.default ?? '', parse })
 }
 

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type Clock, type Fields, type Log, silentLog } from '@muster/host'
 import { FleetError } from '@muster/protocol'
 import { describe, expect, it } from 'vitest'
@@ -57,6 +58,35 @@ describe('runService', () => {
     expect(happened).toEqual(['exit 1'])
     stopping.resolve()
     await run
+  })
+
+  it('drains before it stops, without a limit of its own', async () => {
+    const drained = Promise.withResolvers<void>()
+    const { run, happened, started } = setUp({ service: { drain: () => drained.promise } })
+    await started
+    await nextTurn()
+    process.emit('SIGTERM', 'SIGTERM')
+    await nextTurn()
+    expect(happened).toEqual([])
+    drained.resolve()
+    await run
+    expect(happened).toEqual(['stopped'])
+  })
+
+  it('ends the drain after a bug', async () => {
+    const { run, happened, started } = setUp({ service: { drain: () => never } })
+    await started
+    await nextTurn()
+    process.emit('SIGTERM', 'SIGTERM')
+    process.emit('uncaughtException', new Error('a bug'))
+    await run
+    expect(happened).toEqual(['stopped', 'exit 1'])
+  })
+
+  it('does not drain a service that failed', async () => {
+    const { run, happened } = setUp({ service: { ended: Promise.reject(new Error('removed')), drain: () => never } })
+    await expect(run).rejects.toThrow('removed')
+    expect(happened).toEqual(['stopped'])
   })
 
   it('ends without a service that does not stop in time', async () => {

@@ -1,5 +1,5 @@
-// Runs a service process: starts it, waits for a signal, and stops it in order within a deadline. A second signal ends the
-// process at once. An uncaught exception is logged with its stack and ends it too, after a short attempt to stop in order.
+// Runs a service process: starts it, waits for a signal, drains it, and stops it in order within a deadline. A second signal ends
+// the process at once. An uncaught exception is logged with its stack and ends it too, after a short attempt to stop in order.
 import { type Clock, type Log, SettingsError, withDeadline } from '@muster/host'
 import { FleetError } from '@muster/protocol'
 import { CliError } from '../cli-error.ts'
@@ -8,6 +8,8 @@ import { plainText } from '../output/text.ts'
 export interface Service {
   /** Resolves when the service ended without a signal; rejects with the failure that ended it. */
   readonly ended: Promise<void>
+  /** Finishes the work in progress after a signal, within a limit of its own. Not called after a failure. */
+  drain?(): Promise<void>
   stop(): Promise<void>
 }
 
@@ -28,18 +30,32 @@ type Ending = 'signal' | 'bug' | 'ended' | { readonly failed: unknown }
 export async function runService(service: ServiceProcess): Promise<void> {
   const stopping = new AbortController()
   const ended = Promise.withResolvers<Ending>()
+  const bug = Promise.withResolvers<Ending>()
   using _ = listen(service, (ending) => {
+    if (ending === 'bug') bug.resolve(ending)
     ended.resolve(ending)
     stopping.abort()
   })
   const starting = service.start(stopping.signal)
-  const ending = await Promise.race([ended.promise, lifeOf(starting)])
+  let started: Service | null = null
+  starting.then(
+    (running) => (started = running),
+    () => undefined,
+  )
+  const first = await Promise.race([ended.promise, lifeOf(starting)])
+  const ending = first === 'signal' ? await Promise.race([bug.promise, drain(started)]) : first
   const limitMs = ending === 'bug' ? stopAfterBugWithinMs : stopWithinMs
   // A failed start has cleaned up already.
   const isStopped = await stopWithin(limitMs, service.clock, async () => (await starting.catch(() => null))?.stop())
   if (!isStopped) service.log.error('service did not stop in time; exiting', { limitMs })
   if (ending === 'bug' || !isStopped) return service.exit(1)
   if (typeof ending === 'object') throw ending.failed
+}
+
+/** A service that was still starting has no work in progress. */
+async function drain(started: Service | null): Promise<Ending> {
+  await started?.drain?.()
+  return 'signal'
 }
 
 async function lifeOf(starting: Promise<Service>): Promise<Ending> {

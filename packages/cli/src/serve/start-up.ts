@@ -46,7 +46,7 @@ export async function startUp(start: UpStart): Promise<Service> {
   start.print(await describeReady(running, start))
   // In reverse order: workers sign off while the controller still receives, the database stops last.
   const owned = stack.move()
-  return { ended: running.controller.ended, stop: () => owned.disposeAsync() }
+  return { ended: running.controller.ended, drain: () => running.controller.drain(), stop: () => owned.disposeAsync() }
 }
 
 async function startWorkersOn(

@@ -12,7 +12,15 @@ const maxListeners = 1_000
 const encoder = new TextEncoder()
 const headers = { 'content-type': 'text/event-stream; charset=utf-8', 'cache-control': 'no-store', 'x-accel-buffering': 'no' }
 
-export function eventEndpoints(deps: { hub: EventHub; clock: Clock; principalWatch: PrincipalWatch }): Endpoint[] {
+interface EventDeps {
+  readonly hub: EventHub
+  readonly clock: Clock
+  readonly principalWatch: PrincipalWatch
+  /** Aborted when the controller accepts no more connections: streams end, so that pages connect to another one. */
+  readonly closing: AbortSignal
+}
+
+export function eventEndpoints({ closing, ...deps }: EventDeps): Endpoint[] {
   return [
     endpoint(routes.events, async (call) => {
       if (deps.hub.listenerCount() >= maxListeners) {
@@ -23,7 +31,7 @@ export function eventEndpoints(deps: { hub: EventHub; clock: Clock; principalWat
       if (call.isHead) return new Response(null, { headers })
       const stream = new EventStream({
         ...deps,
-        signal: call.signal,
+        signal: AbortSignal.any([call.signal, closing]),
         lastEventId: call.headers.get('last-event-id'),
         watchPrincipal: (end) => deps.principalWatch.hold(call.principal, end),
       })

@@ -17,6 +17,8 @@ export interface NodeAgentDeps {
   readonly nodes: NodeStore
   readonly pulse: PulseLoop
   readonly joinFailures: FailureLimit
+  /** Aborted when the controller accepts no more connections: polls are answered, so that workers poll another one. */
+  readonly closing: AbortSignal
 }
 
 /** Each refusal names the remedy. */
@@ -70,11 +72,12 @@ const signerOf = (call: Pick<Call<unknown>, 'signer'>): Signer => {
 }
 
 export function nodeAgentEndpoints(deps: NodeAgentDeps): Endpoint[] {
-  const { membership, nodes, pulse } = deps
+  const { membership, nodes, pulse, closing } = deps
   return [
     endpoint(routes.register, async (call) => await register(deps, call)),
     endpoint(routes.session, async (call) => {
-      const result = await membership.session(call.params.id, signerOf(call).key, { ...call.body, signal: call.signal })
+      const signal = AbortSignal.any([call.signal, closing])
+      const result = await membership.session(call.params.id, signerOf(call).key, { ...call.body, signal })
       if (result.outcome !== 'ok') throw refusals[result.outcome]()
       return result.session
     }),

@@ -110,14 +110,22 @@ const asEvents = { 'content-type': 'text/event-stream; charset=utf-8', 'cache-co
 const maxLineBytes = 64 * 1024
 
 /** Logs as text, or as one event per line with `follow`. */
-export function nodeLogEndpoints({ openLogs, principalWatch }: { openLogs: OpenNodeLogs; principalWatch: PrincipalWatch }): Endpoint[] {
+interface NodeLogDeps {
+  readonly openLogs: OpenNodeLogs
+  readonly principalWatch: PrincipalWatch
+  /** Aborted when the controller accepts no more connections: followed logs end. */
+  readonly closing: AbortSignal
+}
+
+export function nodeLogEndpoints({ openLogs, principalWatch, closing }: NodeLogDeps): Endpoint[] {
   return [
     endpoint(routes.logs, async ({ params, query, principal, isHead, signal }) => {
       const follow = query.follow === 'true'
       const headers = follow ? asEvents : asText
       if (isHead) return new Response(null, { headers })
       const ending = new AbortController()
-      const opened = await openLogs(params.id, { model: query.model, follow, signal: AbortSignal.any([signal, ending.signal]) })
+      const ends = [signal, ending.signal, ...(follow ? [closing] : [])]
+      const opened = await openLogs(params.id, { model: query.model, follow, signal: AbortSignal.any(ends) })
       if (opened === null) throw nodeNotFound(params.id)
       if (opened === 'none') return new Response('', { headers })
       const stopWatch = principalWatch.hold(principal, () => ending.abort())

@@ -1,4 +1,4 @@
-// The HTTP server: its limits on slow callers, and its graceful shutdown.
+// The HTTP server: its limits on slow callers, its drain and its shutdown.
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { getRequestListener } from '@hono/node-server'
@@ -13,6 +13,7 @@ import type { RawHandler } from './inference.ts'
  */
 const limits = { headersTimeout: 10_000, requestTimeout: 0, keepAliveTimeout: 75_000, maxHeaderSize: 16 * 1024 }
 const graceMs = 4_000
+const checkEveryMs = 50
 const bodyWithinMs = 60_000
 const upload = /^\/api\/models\/[^/]+\/files\//
 
@@ -21,6 +22,13 @@ export interface ClaimedAddress {
   readonly port: number
   /** Requests that `raw` handles never reach `fetch`. */
   serve(handlers: { readonly fetch: Fetch; readonly raw: RawHandler }, log: Log): void
+  /** From now on every answer closes its connection, so that clients open the next one elsewhere. */
+  announceClose(): void
+  /** The number of requests in progress. */
+  requestCount(): number
+  /** Accepts no new connections and closes idle ones. Resolves when no request is in progress, or at the signal. */
+  drain(signal: AbortSignal): Promise<void>
+  /** Closes everything. Requests in progress get a few seconds. */
   release(): Promise<void>
 }
 type Fetch = Parameters<typeof getRequestListener>[0]
@@ -29,7 +37,14 @@ type RequestListener = (request: IncomingMessage, response: ServerResponse) => v
 export async function claimAddress({ host, port }: { host: string; port: number }): Promise<ClaimedAddress> {
   const whileStarting = getRequestListener(answerWhileStarting, { overrideGlobalObjects: false })
   let listener: RequestListener = (request, response) => void whileStarting(request, response)
-  const server = createServer({ ...limits, connectionsCheckingInterval: 2_000 }, (request, response) => listener(request, response))
+  const open = new Set<ServerResponse>()
+  let isClosing = false
+  const server = createServer({ ...limits, connectionsCheckingInterval: 2_000 }, (request, response) => {
+    open.add(response)
+    response.once('close', () => open.delete(response))
+    if (isClosing) response.setHeader('connection', 'close')
+    listener(request, response)
+  })
   const listening = Promise.withResolvers<void>()
   server.once('error', (error) => listening.reject(explain(error, host, port)))
   server.listen({ host, port }, listening.resolve)
@@ -45,7 +60,26 @@ export async function claimAddress({ host, port }: { host: string; port: number 
         if (!raw(request, response)) void others(request, response)
       }
     },
-    release: () => close(server),
+    announceClose() {
+      isClosing = true
+      for (const response of open) if (!response.headersSent) response.setHeader('connection', 'close')
+    },
+    requestCount: () => open.size,
+    async drain(signal) {
+      server.close()
+      const { promise, resolve } = Promise.withResolvers<void>()
+      const check = (): void => {
+        // A kept-alive connection becomes idle only after its last response.
+        server.closeIdleConnections()
+        // A connection without a request, such as a browser's spare one, does not count.
+        if (open.size === 0 || signal.aborted) resolve()
+      }
+      check()
+      const checks = setInterval(check, checkEveryMs)
+      await promise
+      clearInterval(checks)
+    },
+    release: () => close(server, open),
   }
 }
 
@@ -81,11 +115,10 @@ function explain(error: NodeJS.ErrnoException, host: string, port: number): Flee
   return new FleetError({ code: 'unavailable', retry: 'never', message }, { cause: error })
 }
 
-async function close(server: Server): Promise<void> {
+async function close(server: Server, open: ReadonlySet<ServerResponse>): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>()
   server.close(() => resolve())
-  // A kept-alive connection becomes idle only after its last response.
-  const idle = setInterval(() => server.closeIdleConnections(), 50)
+  const idle = setInterval(() => (open.size === 0 ? server.closeAllConnections() : server.closeIdleConnections()), checkEveryMs)
   const forced = setTimeout(() => server.closeAllConnections(), graceMs)
   await promise
   clearInterval(idle)

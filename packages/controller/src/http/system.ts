@@ -14,6 +14,7 @@ const liveWithinMs = 15_000
 
 export interface SystemDeps {
   readonly isReady: () => boolean
+  readonly isDraining: () => boolean
   readonly bus: Bus
   readonly isBusOpen: boolean
   readonly settings: { readonly controller: string; readonly explained: readonly ExplainedSetting[] }
@@ -26,9 +27,10 @@ export interface SystemDeps {
 export function systemEndpoints(deps: SystemDeps): Endpoint[] {
   return [
     endpoint(routes.healthz, async () => ({ status: 'ok' as const })),
-    endpoint(routes.readyz, async () =>
-      deps.isReady() ? { status: 'ok' as const } : new Answer(503, { status: 'unavailable' as const }, { 'retry-after': '1' }),
-    ),
+    endpoint(routes.readyz, async () => {
+      const status = deps.isDraining() ? ('draining' as const) : deps.isReady() ? ('ok' as const) : ('unavailable' as const)
+      return status === 'ok' ? { status } : new Answer(503, { status }, { 'retry-after': '1' })
+    }),
     endpoint(routes.version, async () => ({ version })),
     endpoint(routes.metrics, async () => {
       await deps.metrics.refresh()

@@ -29,11 +29,17 @@ export const SettingView = z.object({
 })
 export type SettingView = z.infer<typeof SettingView>
 
-const health = z.object({ status: z.enum(['ok', 'unavailable']) })
+const health = z.object({ status: z.enum(['ok', 'unavailable', 'draining']) })
 
 export const systemRoutes = {
   healthz: route({ method: 'GET', path: '/healthz', access: 'open', summary: 'Liveness: the process runs', response: health }),
-  readyz: route({ method: 'GET', path: '/readyz', access: 'open', summary: 'Readiness: database and bus work, the models are read', response: health }),
+  readyz: route({
+    method: 'GET',
+    path: '/readyz',
+    access: 'open',
+    summary: 'Readiness: database and bus work, the models are read',
+    response: health,
+  }),
   version: route({
     method: 'GET',
     path: '/version',
