@@ -166,11 +166,14 @@ it('a second signal during the drain ends the controller at once', async () => {
   await cut
 })
 
-it('a stream that is open after the drain timeout ends with an error event', async () => {
+it('followed logs end with the drain, and a stream that is open after its timeout ends with an error event', async () => {
   await using world = await startServingWorld({ flags: { 'drain-timeout': '200ms' } })
   const node = await world.addNode('gpu-1')
   node.behaveUnlessTold((_, response) => void response.writeHead(200, { 'content-type': 'text/event-stream' }).write(chunkOf('one')))
+  node.logs((_, response) => void response.write('one\n'))
   await world.serve('endless', [node])
+  const headers = { authorization: `Bearer ${adminKey}` }
+  const logs = await fetch(`${world.controller.url}/api/nodes/${node.nodeId}/logs?follow=true`, { headers })
   const response = await world.chat('endless', { stream: true })
   let text = ''
   const read = async (): Promise<void> => {
@@ -178,6 +181,8 @@ it('a stream that is open after the drain timeout ends with an error event', asy
   }
   const reading = read().catch(() => undefined)
   await world.controller.controller.drain()
+  // Rejects unless the response is complete.
+  expect(await logs.text()).toBe(': connected\n\ndata: one\n\n')
   expect(text).not.toContain('error')
   await world.controller.stop()
   await reading

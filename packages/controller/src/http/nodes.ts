@@ -132,10 +132,19 @@ export function nodeLogEndpoints({ openLogs, principalWatch, closing }: NodeLogD
       opened.once('close', stopWatch)
       // A failure ends the stream; the client needs no more.
       opened.on('error', () => undefined)
-      const body = follow ? opened.compose(linesAsEvents()) : opened
+      const body = follow ? Readable.from(readUntil(closing, opened), { objectMode: false }).compose(linesAsEvents()) : opened
       return new Response(Readable.toWeb(body) as ReadableStream<Uint8Array>, { headers })
     }),
   ]
+}
+
+/** The abort that ends the source is its end, not a failure: the response is complete. */
+async function* readUntil(signal: AbortSignal, source: Readable): AsyncGenerator<Buffer> {
+  try {
+    yield* source
+  } catch (error) {
+    if (!signal.aborted) throw error
+  }
 }
 
 /** A comment first, so that the client knows that the stream is open. */
