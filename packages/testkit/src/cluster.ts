@@ -50,6 +50,8 @@ export async function nodesOf(api: ApiClient): Promise<SeenNode[]> {
   return body['nodes'] as unknown as SeenNode[]
 }
 
+const secrets = { MUSTER_ADMIN_KEY: adminKey, MUSTER_JOIN_TOKEN: joinToken }
+
 export async function startCluster(options: ClusterOptions) {
   const { processes, directory } = options
   const launch = ({ url, dataDir }: Pick<RunningController, 'url' | 'dataDir'>): Promise<StartedProcess> =>
@@ -66,7 +68,7 @@ export async function startCluster(options: ClusterOptions) {
         options.natsUrl,
         ...(options.args ?? []),
       ],
-      { env: { MUSTER_DATABASE_URL: options.databaseUrl, MUSTER_ADMIN_KEY: adminKey, MUSTER_JOIN_TOKEN: joinToken, ...options.env } },
+      { env: { ...secrets, MUSTER_DATABASE_URL: options.databaseUrl, MUSTER_DRAIN_DELAY: '0', ...options.env } },
     )
   const startController = async (index: number): Promise<RunningController> => {
     const dataDir = join(directory, `controller-${index}`)
