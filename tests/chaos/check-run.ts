@@ -72,9 +72,10 @@ export function falseSuccesses(observed: Observation): Violation[] {
       return [violation(`controller ${controller} showed success of an operation that no client submitted`, { operation, node })]
     const { backend, generation, wanted } = followed
     const about = { operation, node, backend, generation }
-    const isNoted = followed.commands.some(({ end }) => end?.state === 'succeeded' && end.before < seenAt)
-    if (!isNoted) return [violation(`controller ${controller} showed success, and the worker had recorded none`, about)]
-    const lay = mayHaveLain(disks.get(`${node} ${backend}`) ?? [], each, (digest) => holds(wanted, digest))
+    const ends = followed.commands.flatMap(({ end }) => (end?.state === 'succeeded' && end.before < seenAt ? [end] : []))
+    if (ends.length === 0) return [violation(`controller ${controller} showed success, and the worker had recorded none`, about)]
+    const records = disks.get(`${node} ${backend}`) ?? []
+    const lay = mayHaveLain(records, each, (digest) => holds(wanted, digest)) || cameAndWent(records, each, ends)
     const isOverruled = (commands.get(`${node} ${backend}`) ?? []).some(
       (command) => command.generation > generation && command.before < seenAt,
     )
@@ -89,6 +90,20 @@ function mayHaveLain(records: readonly OnDisk[], { from, seenAt }: ShownRun, isI
     const earliest = inOrder[index - 1]?.to ?? 0
     const latest = inOrder[index + 1]?.from ?? Infinity
     return isIt(digest) && earliest <= seenAt && latest >= from
+  })
+}
+
+/** The content on disk changed between two looks, in which the worker recorded its success: it may have been there and gone. */
+function cameAndWent(
+  records: readonly OnDisk[],
+  { from, seenAt }: ShownRun,
+  ends: readonly Readonly<{ before: number; seenAt: number }>[],
+): boolean {
+  const inOrder = records.toSorted((a, b) => a.from - b.from)
+  return inOrder.some(({ to: lastLook }, index) => {
+    const nextLook = inOrder[index + 1]?.from
+    if (nextLook === undefined || lastLook > seenAt || nextLook < from) return false
+    return ends.some((end) => end.before <= nextLook && end.seenAt >= lastLook)
   })
 }
 

@@ -204,6 +204,21 @@ describe('the checker', () => {
   ])('says nothing when %s', (_, observed) => expect(check(observed)).toEqual([]))
 })
 
+describe('content that came and went between two looks at the disk', () => {
+  const replaced = (lastLook: number, nextLook: number): Observation => ({
+    ...well,
+    disk: [
+      { ...absent, to: lastLook },
+      { ...about, digest: two, mark: 'i2', from: nextLook, to: 20_000 },
+    ],
+  })
+  it('is no false success', () => expect(rulesBroken(replaced(4900, 5250))).not.toContain('false success'))
+  it('is a false success when the disk was seen unchanged meanwhile', () => {
+    expect(rulesBroken(replaced(5200, 5250))).toContain('false success')
+    expect(rulesBroken(replaced(4600, 4850))).toContain('false success')
+  })
+})
+
 it('the same seed draws the same', () => {
   const draw = (seed: number): number[] =>
     Array.from(

@@ -147,8 +147,11 @@ it('S1.25 S0.9 when nothing listens for the forced install either, the node is u
 it('S1.14 clients cannot request force', async () => {
   const old = await world.addLegacyWorker('old-unforced')
   world.publish('unforced', '1.0.0')
-  const id = await world.install('unforced', { nodes: [old.id], force: true })
-  await world.ended(id)
+  expect(await world.api().post('/api/backends/install', { backend: 'unforced', nodes: [old.id], force: true })).toMatchObject({
+    status: 400,
+    body: { error: { code: 'invalid', details: { param: 'force' } } },
+  })
+  await world.ended(await world.install('unforced', { nodes: [old.id] }))
   expect(old.heard).toHaveLength(1)
   expect(old.heard[0]?.request).not.toHaveProperty('force')
 })
