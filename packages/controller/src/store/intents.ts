@@ -322,24 +322,25 @@ function nodeColumns(to: Intent, plan: Plan) {
 const followed = sql`
   concerned as (
     -- Row by row through the index. Open nodes have no finished_at; asked by status, the planner may read a whole index of open nodes.
-    select n.operation_id, n.node_id, m.generation from moved m cross join lateral (
-      select n.operation_id, n.node_id from operation_nodes n where n.generation = m.generation and n.finished_at is null offset 0
+    -- With all columns of the intent: the planner expects one row in moved, and would join the two in a loop over both.
+    select n.operation_id, m.* from moved m cross join lateral (
+      select n.operation_id from operation_nodes n where n.generation = m.generation and n.finished_at is null offset 0
     ) n
   ), proving as (
-    update operation_nodes n set generation = null, proving = m.generation, shown = 'downloading', phase = 'starting',
-      message = m.proving_message, attempts = m.attempts, current_bytes = m.current_bytes,
-      total_bytes = m.total_bytes, percentage = m.percentage
-    from concerned c join moved m on m.generation = c.generation
+    update operation_nodes n set generation = null, proving = c.generation, shown = 'downloading', phase = 'starting',
+      message = c.proving_message, attempts = c.attempts, current_bytes = c.current_bytes,
+      total_bytes = c.total_bytes, percentage = c.percentage
+    from concerned c
     where n.operation_id = c.operation_id and n.node_id = c.node_id and n.generation = c.generation and n.finished_at is null
-      and n.ring is not null and m.is_rolled_out
+      and n.ring is not null and c.is_rolled_out
   ), settled as (
     update operation_nodes n set
-      status = m.node_status, message = coalesce(m.node_error, m.note), error = m.node_error, error_code = m.node_error_code,
-      attempts = m.attempts, dead = m.state = 'dead', current_bytes = m.current_bytes, total_bytes = m.total_bytes,
-      percentage = m.percentage, finished_at = m.finished_at
-    from concerned c join moved m on m.generation = c.generation and m.node_status is not null
+      status = c.node_status, message = coalesce(c.node_error, c.note), error = c.node_error, error_code = c.node_error_code,
+      attempts = c.attempts, dead = c.state = 'dead', current_bytes = c.current_bytes, total_bytes = c.total_bytes,
+      percentage = c.percentage, finished_at = c.finished_at
+    from concerned c
     where n.operation_id = c.operation_id and n.node_id = c.node_id and n.generation = c.generation and n.finished_at is null
-      and not (m.is_rolled_out and n.ring is not null)
+      and c.node_status is not null and not (c.is_rolled_out and n.ring is not null)
     returning n.operation_id
   ), finished as (
     select count(*) as operations from (select distinct operation_id from settled order by operation_id) s
