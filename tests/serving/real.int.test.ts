@@ -137,7 +137,8 @@ describe('under load', () => {
     )
     const { pid } = (await answerOf(await chat('loaded'))).scripted
     const streams = Array.from({ length: 20 }, async () => {
-      const response = await chat('loaded', { tokens: 400, delay_ms: 10 }, { stream: true })
+      // Long enough that the kill meets them, however late the count of requests in flight is read.
+      const response = await chat('loaded', { tokens: 1_000, delay_ms: 10 }, { stream: true })
       return await response.text().catch(() => 'cut')
     })
     await waitFor(async () => (await inFlight()) >= 20, { what: 'all streams to run' })
