@@ -127,7 +127,8 @@ describe('a cold model', () => {
 
 describe('under load', () => {
   it('G6 G10 S3.11 a backend that is killed: streams end with an error, no other request gets a wrong answer, and the model is served again', async () => {
-    await putModel('loaded', { scheduling: { min_replicas: 2, max_replicas: 2 } })
+    // By prefix all streams may go to the process that is not killed.
+    await putModel('loaded', { scheduling: { min_replicas: 2, max_replicas: 2, policy: 'least' } })
     await waitFor(
       async () => {
         const { body } = await first().api.get('/api/models/loaded')
@@ -135,10 +136,15 @@ describe('under load', () => {
       },
       { what: 'two replicas' },
     )
+    // A replica that is ready is routed to a moment later.
+    const pidsOfFour = async (): Promise<number[]> =>
+      await Promise.all(
+        Array.from({ length: 4 }, async () => (await answerOf(await chat('loaded', { tokens: 5, delay_ms: 20 }))).scripted.pid),
+      )
+    await waitFor(async () => new Set(await pidsOfFour()).size === 2, { what: 'both replicas to answer' })
     const { pid } = (await answerOf(await chat('loaded'))).scripted
     const streams = Array.from({ length: 20 }, async () => {
-      // Long enough that the kill meets them, however late the count of requests in flight is read.
-      const response = await chat('loaded', { tokens: 1_000, delay_ms: 10 }, { stream: true })
+      const response = await chat('loaded', { tokens: 400, delay_ms: 10 }, { stream: true })
       return await response.text().catch(() => 'cut')
     })
     await waitFor(async () => (await inFlight()) >= 20, { what: 'all streams to run' })
