@@ -162,19 +162,14 @@ type Bar = { progress: number; fileName: string; isKept: boolean; shownAt: numbe
  */
 export function createBars({ operations, clock, log }: BarsDeps) {
   const bars = new Map<OperationId, Bar>()
-  const trouble = createFailureStreak({ what: 'cannot store the progress of operations; retrying', clock, log })
+  const loop = createLoop({ what: 'cannot store the progress of operations; retrying', clock, log })
 
   const keep = async (): Promise<void> => {
-    const raised = [...bars].filter(([, bar]) => !bar.isKept)
-    try {
-      await operations.raiseProgress(raised.map(([id, { progress, fileName }]) => ({ id, progress, fileName })))
-      for (const [, bar] of raised) bar.isKept = true
-      trouble.recovered()
-    } catch (error) {
-      trouble.failed({ error, operations: raised.length })
-    }
     const old = clock.monotonic() - forgetBarAfterMs
     for (const [id, bar] of bars) if (bar.isKept && bar.shownAt < old) bars.delete(id)
+    const raised = [...bars].filter(([, bar]) => !bar.isKept)
+    await operations.raiseProgress(raised.map(([id, { progress, fileName }]) => ({ id, progress, fileName })))
+    for (const [, bar] of raised) bar.isKept = true
   }
 
   return {
@@ -190,11 +185,12 @@ export function createBars({ operations, clock, log }: BarsDeps) {
     },
     /** Runs until aborted. */
     async run(signal: AbortSignal): Promise<void> {
-      while (!signal.aborted) {
+      await loop.run(async () => {
         await keep()
-        await clock.sleep(keepEveryMs, signal).catch(() => undefined)
-      }
-      await keep()
+        return keepEveryMs
+      }, signal)
+      // The last shown progress; without it another controller may show slightly less.
+      await keep().catch(() => undefined)
     },
   }
 }
