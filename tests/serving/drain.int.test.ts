@@ -1,68 +1,43 @@
 // A controller that is stopped finishes its answers first: load over two controllers, one of which gets SIGTERM.
-import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import {
   adminKey,
   boundMs,
-  copyScriptedBackend,
   createApiClient,
-  createProcesses,
   createTestDatabase,
   freePort,
   joinToken,
   makeTempDir,
   nodesOf,
   scripted,
-  startCluster,
-  startNats,
   waitFor,
   type ApiClient,
   type RunningController,
   type ScriptedAnswer,
 } from '@muster/testkit'
 import { afterAll, beforeAll, expect, inject, it } from 'vitest'
+import { startScriptedCluster, type ScriptedCluster } from './scripted-cluster.ts'
 import { startServingWorld } from './serving-world.ts'
 import { chunkOf } from './stub-gateway.ts'
 
-const processes = createProcesses()
-const endings: (() => Promise<unknown>)[] = []
-let cluster: Awaited<ReturnType<typeof startCluster>>
-let artifact: string
+let cluster: ScriptedCluster
 let staying: RunningController
 let leaving: RunningController
 
 beforeAll(async () => {
-  const directory = await makeTempDir()
-  const [nats, database] = [await startNats(), await createTestDatabase({ serverUrl: inject('postgresUrl') })]
-  endings.push(
-    () => processes.stopAll(),
-    () => nats.stop(),
-    () => database.drop(),
-    () => directory.remove(),
-  )
-  artifact = join(directory.path, 'scripted')
-  await mkdir(artifact)
-  await copyScriptedBackend(artifact, { version: '1.0.0' })
-  cluster = await startCluster({
-    ...{ processes, directory: directory.path, databaseUrl: database.url, natsUrl: nats.url, controllers: 2 },
-    args: ['--auto-approve', '--heartbeat-interval', '500ms', '--node-timeout', '3s', '--drain-delay', '1s', '--drain-timeout', '20s'],
-  })
-  const [one, other] = cluster.controllers
-  if (one === undefined || other === undefined) throw new Error('there are two controllers')
-  staying = one
-  leaving = other
+  cluster = await startScriptedCluster({ postgresUrl: inject('postgresUrl'), args: ['--drain-delay', '1s', '--drain-timeout', '20s'] })
+  staying = cluster.first
+  leaving = cluster.second
   // The worker's session is a long poll of the controller that leaves.
   await cluster.startWorker({ name: 'a', join: leaving.url, token: joinToken })
   await waitFor(async () => (await nodesOf(staying.api)).some((node) => node.status === 'healthy'), { what: 'a worker' })
-  await addModel(staying.api, artifact)
+  await addModel(staying.api)
   for (const controller of cluster.controllers) expect(await stream(controller, { tokens: 1 })).toMatch(/data: \[DONE\]$/)
 })
-afterAll(async () => {
-  for (const end of endings) await end()
-})
+afterAll(() => cluster[Symbol.asyncDispose]())
 
-async function addModel(api: ApiClient, backend: string): Promise<void> {
-  const installed = await api.post('/api/backends/install', { uri: `file://${backend}`, name: 'scripted' })
+async function addModel(api: ApiClient): Promise<void> {
+  const installed = await api.post('/api/backends/install', { uri: `file://${cluster.artifact}`, name: 'scripted' })
   expect(installed.status, installed.text).toBe(202)
   await waitFor(async () => /"scripted"/.test((await api.get('/api/backends')).text), { what: 'the backend' })
   const put = await api.put('/api/models/talk', { name: 'talk', backend: 'scripted' })
@@ -193,11 +168,11 @@ it('`muster up` finishes the streams of its own worker before it stops the worke
   await using directory = await makeTempDir()
   await using database = await createTestDatabase({ serverUrl: inject('postgresUrl') })
   const url = `http://127.0.0.1:${await freePort()}`
-  const up = await processes.muster(['up', '--port', new URL(url).port, '--data-dir', join(directory.path, 'data')], {
+  const up = await cluster.processes.muster(['up', '--port', new URL(url).port, '--data-dir', join(directory.path, 'data')], {
     env: { MUSTER_DATABASE_URL: database.url, MUSTER_ADMIN_KEY: adminKey },
   })
   await up.waitForOutput(/curl/)
-  await addModel(createApiClient(url, adminKey), artifact)
+  await addModel(createApiClient(url, adminKey))
   expect(await stream({ url }, { tokens: 1 })).toMatch(/data: \[DONE\]$/)
   const response = await begin({ url }, { tokens: 15, delay_ms: 100 })
   up.kill('SIGTERM')

@@ -1,51 +1,19 @@
 // Everything real: two controllers, two workers, processes of a backend behind their gateways; and what kills them.
-import { mkdir } from 'node:fs/promises'
-import { join } from 'node:path'
 import OpenAI from 'openai'
-import {
-  boundMs,
-  copyScriptedBackend,
-  createProcesses,
-  createTestDatabase,
-  joinToken,
-  makeTempDir,
-  nodesOf,
-  scripted,
-  startCluster,
-  startNats,
-  waitFor,
-  type RunningController,
-  type ScriptedAnswer,
-} from '@muster/testkit'
+import { boundMs, joinToken, nodesOf, scripted, waitFor, type RunningController, type ScriptedAnswer } from '@muster/testkit'
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
+import { startScriptedCluster, type ScriptedCluster } from './scripted-cluster.ts'
 
-const processes = createProcesses()
-const endings: (() => Promise<unknown>)[] = []
-let controllers: RunningController[]
+let cluster: ScriptedCluster
 
 beforeAll(async () => {
-  const directory = await makeTempDir()
-  const [nats, database] = [await startNats(), await createTestDatabase({ serverUrl: inject('postgresUrl') })]
-  endings.push(
-    () => processes.stopAll(),
-    () => nats.stop(),
-    () => database.drop(),
-    () => directory.remove(),
-  )
-  const artifact = join(directory.path, 'scripted')
-  await mkdir(artifact)
-  await copyScriptedBackend(artifact, { version: '1.0.0' })
-  const cluster = await startCluster({
-    ...{ processes, directory: directory.path, databaseUrl: database.url, natsUrl: nats.url, controllers: 2 },
-    args: ['--auto-approve', '--expose-routing', '--heartbeat-interval', '500ms', '--node-timeout', '3s'],
-  })
-  controllers = cluster.controllers
-  const { api, url } = first()
+  cluster = await startScriptedCluster({ postgresUrl: inject('postgresUrl'), args: ['--expose-routing'] })
+  const { api, url } = cluster.first
   for (const name of ['a', 'b']) await cluster.startWorker({ name, join: url, token: joinToken })
   await waitFor(async () => (await nodesOf(api)).filter((node) => node.status === 'healthy').length === 2, {
     what: 'two workers',
   })
-  await expectOk(api.post('/api/backends/install', { uri: `file://${artifact}`, name: 'scripted' }))
+  await expectOk(api.post('/api/backends/install', { uri: `file://${cluster.artifact}`, name: 'scripted' }))
   await waitFor(
     async () => {
       const { body } = await api.get('/api/backends')
@@ -54,27 +22,20 @@ beforeAll(async () => {
     { what: 'the backend to be on both nodes' },
   )
 })
-afterAll(async () => {
-  for (const end of endings) await end()
-})
+afterAll(() => cluster[Symbol.asyncDispose]())
 
-function first(): RunningController {
-  const [controller] = controllers
-  if (controller === undefined) throw new Error('there are two controllers')
-  return controller
-}
 async function expectOk(asked: Promise<{ status: number; text: string }>): Promise<void> {
   const { status, text } = await asked
   expect(status, text).toBeLessThan(300)
 }
 const putModel = (name: string, more: object = {}) =>
-  expectOk(first().api.put(`/api/models/${name}`, { name, backend: 'scripted', ...more }))
+  expectOk(cluster.first.api.put(`/api/models/${name}`, { name, backend: 'scripted', ...more }))
 const chat = (
   model: string,
   how: ScriptedAnswer = { tokens: 2 },
   more: { controller?: RunningController; stream?: boolean; signal?: AbortSignal } = {},
 ) =>
-  fetch(`${(more.controller ?? first()).url}/v1/chat/completions`, {
+  fetch(`${(more.controller ?? cluster.first).url}/v1/chat/completions`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify({ model, stream: more.stream ?? false, messages: [{ role: 'user', content: scripted(how) }] }),
@@ -95,7 +56,7 @@ describe('a cold model', () => {
     await putModel('cold')
     const answers = await Promise.all(
       Array.from({ length: 60 }, async (_, i) => {
-        const controller = controllers[i % controllers.length]
+        const controller = [cluster.first, cluster.second][i % 2]
         return await answerOf(await chat('cold', { tokens: 2 }, controller === undefined ? {} : { controller }))
       }),
     )
@@ -104,7 +65,7 @@ describe('a cold model', () => {
   })
 
   it("answers OpenAI's client, whole and streamed, with usage", async () => {
-    const client = new OpenAI({ baseURL: `${first().url}/v1`, apiKey: 'none', maxRetries: 0 })
+    const client = new OpenAI({ baseURL: `${cluster.first.url}/v1`, apiKey: 'none', maxRetries: 0 })
     const messages = [{ role: 'user' as const, content: scripted({ tokens: 3, say: 'hi ' }) }]
     const whole = await client.chat.completions.create({ model: 'cold', messages })
     expect(whole.choices[0]?.message.content).toContain('hi')
@@ -131,7 +92,7 @@ describe('under load', () => {
     await putModel('loaded', { scheduling: { min_replicas: 2, max_replicas: 2, policy: 'least' } })
     await waitFor(
       async () => {
-        const { body } = await first().api.get('/api/models/loaded')
+        const { body } = await cluster.first.api.get('/api/models/loaded')
         return body['replicas_ready'] === 2
       },
       { what: 'two replicas' },
@@ -185,8 +146,7 @@ describe('under load', () => {
   })
 
   it('G8 a controller that is killed: the other one serves on, and counts nothing of it', async () => {
-    const [, other] = controllers
-    if (other === undefined) throw new Error('there are two controllers')
+    const other = cluster.second
     const cut = chat('cold', { never_end: true, delay_ms: 10 }, { stream: true, controller: other }).then((response) => response.text())
     await waitFor(async () => (await inFlight(other)) === 1, { what: 'a stream over the other one' })
     other.process.kill('SIGKILL')
@@ -196,6 +156,6 @@ describe('under load', () => {
   })
 })
 
-async function inFlight({ api }: RunningController = first()): Promise<number> {
+async function inFlight({ api }: RunningController = cluster.first): Promise<number> {
   return Number(/^muster_inference_in_flight (\d+)$/m.exec((await api.get('/metrics')).text)?.[1])
 }
