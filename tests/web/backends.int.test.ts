@@ -162,7 +162,10 @@ describe('backends in the browser', { timeout: 150_000 }, () => {
     const remove = sheet('Delete scripted')
     const inUse = remove.getByRole('region', { name: 'In use' })
     await inUse.getByText(/^scripted runs chatty on (one|two);/).waitFor()
-    expect(await inUse.getByRole('list', { name: 'Replicas' }).innerText()).toMatch(/^chatty on (one|two)$/)
+    await inUse
+      .getByRole('list', { name: 'Replicas' })
+      .getByText(/^chatty on (one|two)$/)
+      .waitFor()
     expect(await remove.getByRole('button', { name: 'Delete scripted' }).isDisabled()).toBe(true)
     await inUse.getByRole('checkbox', { name: 'Delete anyway' }).check()
     await remove.getByText(/^chatty \(1 replica on (one|two)\) stops/).waitFor()
