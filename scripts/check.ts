@@ -11,6 +11,7 @@ const parts: Readonly<Record<string, readonly [program: string, ...args: string[
   files: ['node', 'scripts/check-files.ts'],
   format: ['oxfmt', '--check'],
   words: ['node', 'scripts/check-words.ts'],
+  mutants: ['node', 'scripts/mutants/patch.ts'],
   behaviours: ['node', 'scripts/list-behaviours.ts', '--check'],
 }
 const atATime = 2

@@ -3,11 +3,10 @@
 //   npm run test:unit            no servers, no processes
 //   npm run test:long            every case of the matrices that `npm test` samples
 import { spawn } from 'node:child_process'
-import { accessSync, chmodSync, constants, mkdtempSync, readFileSync, rmSync, statfsSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import { runChecks } from './check.ts'
-import { environment, root, seconds } from './environment.ts'
+import { environment, makeTestDirectory, removeDirectory, root, seconds } from './environment.ts'
 import { ensureTestTools } from './test-tools.ts'
 
 const slowestShown = 15
@@ -47,21 +46,8 @@ console.log(`${counts.passed} passed, ${counts.failed} failed${counts.skipped ==
 const isGood = exitCode === 0 && failedChecks.length === 0 && counts.failed === 0 && counts.passed > 0
 process.exitCode = isGood ? 0 : 1
 
-/** In memory where that has room: tests write and sync thousands of small files, and a shared disk makes them wait. */
-function chooseTemporaryDirectory(): string {
-  try {
-    const { bavail, bsize } = statfsSync('/dev/shm')
-    accessSync('/dev/shm', constants.W_OK)
-    if (bavail * bsize > 6e9) return '/dev/shm'
-  } catch {
-    // Not a Linux, or a small container.
-  }
-  return tmpdir()
-}
-
 async function runVitest(chosen: readonly string[]): Promise<{ readonly exitCode: number | null; readonly report: Report }> {
-  const directory = mkdtempSync(join(chooseTemporaryDirectory(), 'muster-test-'))
-  chmodSync(directory, 0o711) // PostgreSQL and tests that run as another user have to get through.
+  const directory = makeTestDirectory()
   const reportFile = join(directory, 'report.json')
   const reporters = ['--reporter=default', '--reporter=json', `--outputFile.json=${reportFile}`]
   const env = { NODE_COMPILE_CACHE: join(root, '.cache', 'compiled'), ...environment, TMPDIR: directory }
@@ -73,15 +59,6 @@ async function runVitest(chosen: readonly string[]): Promise<{ readonly exitCode
     return { exitCode: code, report: readReport(reportFile) }
   } finally {
     removeDirectory(directory)
-  }
-}
-
-/** A process that outlives its test may still write here; that must not hide the results. */
-function removeDirectory(directory: string): void {
-  try {
-    rmSync(directory, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 })
-  } catch (error) {
-    console.error(`cannot remove ${directory}: ${String(error)}`)
   }
 }
 

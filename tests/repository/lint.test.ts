@@ -128,6 +128,26 @@ it('list-behaviours finds a test that is gone without a reason, and a test that 
   expect(await run('node', 'scripts/list-behaviours.ts', '--check')).toMatchObject({ code: 0 })
 })
 
+it('the check of mutants finds a patch that does not apply, one without tests, and one whose tests are gone', async () => {
+  for (const file of ['mutants/patch.ts', 'environment.ts']) cpSync(join(root, 'scripts', file), join(copy.path, 'scripts', file))
+  plant('mutants/code.ts', 'export const one = 1\n')
+  plant('mutants/code.test.ts', "it('is one', () => {})\n")
+  const patch = (header: string, before = 'export const one = 1'): string =>
+    `Mutant: one is two.\n${header}\n\ndiff --git a/mutants/code.ts b/mutants/code.ts\n--- a/mutants/code.ts\n+++ b/mutants/code.ts\n@@ -1 +1 @@\n-${before}\n+export const one = 2\n`
+  plant('scripts/mutants/good.patch', patch('Killed-by: mutants/code.test.ts'))
+  expect(await run('node', 'scripts/mutants/patch.ts')).toMatchObject({ code: 0, stdout: '' })
+  plant('scripts/mutants/moved.patch', patch('Killed-by: mutants/code.test.ts', 'export const one = 0'))
+  plant('scripts/mutants/unnamed.patch', patch(''))
+  plant('scripts/mutants/untested.patch', patch('Killed-by: mutants/gone.test.ts'))
+  const { code, stdout } = await run('node', 'scripts/mutants/patch.ts')
+  expect(code).toBe(1)
+  expect(stdout.trim().split('\n')).toEqual([
+    expect.stringMatching(/moved\.patch: does not apply: .*mutants\/code\.ts/),
+    expect.stringMatching(/unnamed\.patch: needs a line "Killed-by: TEST-FILE"/),
+    expect.stringMatching(/untested\.patch: no test file mutants\/gone\.test\.ts/),
+  ])
+})
+
 it('check-files finds litter, traces of a machine and a lock file that cannot be installed', async () => {
   for (const file of ['check-files.ts', 'environment.ts']) cpSync(join(root, 'scripts', file), join(copy.path, 'scripts', file))
   plant('empty.txt', '')
