@@ -137,7 +137,7 @@ function createParts(foundation: Foundation) {
   const metrics = createMetrics()
   const feed = new ChangeFeed({ changes: store.changes, clock, log })
   const principals = createPrincipalFinder({ access: store.access, clock })
-  const principalWatch = createPrincipalWatch({ access: store.access, clock, log })
+  const principalWatch = createPrincipalWatch({ access: store.access, principals, clock, log })
   const readNodes = async (ids: readonly string[]): Promise<Map<string, object>> =>
     new Map((await store.nodes.listByIds(ids)).map((node) => [node.id, viewOf(node)]))
   const id = newId('c')
@@ -352,7 +352,7 @@ function apiEndpoints(foundation: Foundation, parts: Parts, { isStarted, isReady
       nodes: store.nodes,
     }),
     ...modelEndpoints({ store, models: parts.models, refreshRoutes: parts.serving.inference.refreshRoutes }),
-    ...keyEndpoints({ access: store.access }),
+    ...keyEndpoints({ access: store.access, principals }),
     ...joinTokenEndpoints({ access: store.access, busKind: connected.bus.kind, url }),
     ...loginEndpoints({ access: store.access, principals, url, failures: createFailureLimit(clock), isStarted }),
     ...eventEndpoints({ hub, clock, principalWatch, closing }),

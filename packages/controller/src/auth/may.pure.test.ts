@@ -9,7 +9,7 @@ const callers: readonly Principal[] = [
   key('inference'),
   key('read'),
   key('admin'),
-  { kind: 'browser', session: 's', key: null, scope: 'admin' },
+  { kind: 'browser', session: 's', key: null, scope: 'admin', endsAt: 1 },
 ]
 const loopback = { isOpen: true, requireApiKey: false }
 const outside = { isOpen: false, requireApiKey: false }

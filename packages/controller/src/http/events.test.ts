@@ -1,14 +1,17 @@
 // The contract of an event id: the listener has received everything up to it.
 import { systemClock } from '@muster/host'
 import { expect, it } from 'vitest'
+import type { PrincipalWatch } from '../auth/principal.ts'
 import type { Event, EventHub, EventListener, HubMessage } from '../events/feed.ts'
-import { EventStream } from './events.ts'
+import type { Call } from './endpoint.ts'
+import { eventEndpoints, EventStream } from './events.ts'
 
 const ending = new AbortController()
 
 function open(options: { lastEventId?: string; cursor?: number; missed?: { events: Event[]; cursor: number } | null } = {}) {
   let listener: EventListener = () => undefined
   let isCut = false
+  let endStream: () => void = () => undefined
   const hub = {
     listen: (given: EventListener) => {
       listener = given
@@ -23,12 +26,13 @@ function open(options: { lastEventId?: string; cursor?: number; missed?: { event
     clock: systemClock,
     signal: ending.signal,
     lastEventId: options.lastEventId ?? null,
-    watchPrincipal: () => () => undefined,
+    watchPrincipal: (end) => ((endStream = end), () => undefined),
   })
   const reader = stream.readable.getReader()
   return {
     tell: (told: HubMessage) => listener(told),
     isCut: () => isCut,
+    revoke: () => endStream(),
     read: async (): Promise<string> => new TextDecoder().decode((await reader.read()).value),
     isDone: async (): Promise<boolean> => (await reader.read()).done,
   }
@@ -92,4 +96,24 @@ it('closes the stream when events cannot be read, so that the listener reconnect
   stream.tell({ do: 'cut' })
   expect(await stream.isDone()).toBe(true)
   expect(stream.isCut()).toBe(true)
+})
+
+it('SEC10 closes the stream when its principal is revoked or expires', async () => {
+  const stream = open({ cursor: 5 })
+  await stream.read()
+  stream.revoke()
+  expect(await stream.isDone()).toBe(true)
+  expect(stream.isCut()).toBe(true)
+})
+
+it('SEC10 watches the principal of the request', async () => {
+  const held: unknown[] = []
+  const hub = { listenerCount: () => 0, listen: () => () => undefined, cursor: () => null } as unknown as EventHub
+  const principalWatch: PrincipalWatch = { hold: (principal) => (held.push(principal), () => undefined), run: async () => undefined }
+  const [events] = eventEndpoints({ hub, clock: systemClock, principalWatch, closing: ending.signal })
+  const principal = { kind: 'key', id: 'k1', name: 'k1', scope: 'read' }
+  const call = { principal, isHead: false, headers: new Headers(), signal: AbortSignal.timeout(60_000) } as unknown as Call<never>
+  const answer = (await events?.handle(call)) as Response
+  await answer.body?.cancel()
+  expect(held).toEqual([principal])
 })

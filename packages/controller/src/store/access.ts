@@ -132,18 +132,18 @@ export class AccessStore {
     return (result.numAffectedRows ?? 0n) > 0n
   }
 
-  /** `keyId`: the session ends when this key is revoked. */
-  async hasSession(secretSha256: string, keyId: string | null): Promise<boolean> {
+  /** `keyId`: the session ends when this key is revoked. Null when the session does not exist or has expired. */
+  async findSession(secretSha256: string, keyId: string | null): Promise<{ leftMs: number } | null> {
     const row = await this.#db
       .selectFrom('browser_sessions')
-      .select('created_at')
+      .select(sql<number>`(extract(epoch from expires_at - now()) * 1000)::float8`.as('leftMs'))
       .where('secret_sha256', '=', secretSha256)
       .where('expires_at', '>', sql<string>`now()`)
       .$if(keyId !== null, (query) =>
         query.where(({ exists, selectFrom }) => exists(selectFrom('api_keys').select('api_keys.id').where('api_keys.id', '=', keyId))),
       )
       .executeTakeFirst()
-    return row !== undefined
+    return row ?? null
   }
 
   /** Returns those of these keys (by ID) and sessions (by hash) that still exist. */
