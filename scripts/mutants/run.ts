@@ -2,9 +2,10 @@
 //   npm run mutants              every patch
 //   npm run mutants -- NAME …    only these
 // The named tests must pass without any patch. A survivor, or a patch that does not apply, fails the run.
-import { execFileSync, spawn, type ChildProcess } from 'node:child_process'
-import { chmodSync, cpSync, existsSync, lstatSync, mkdirSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { delimiter, dirname, join, relative } from 'node:path'
+import { spawn, type ChildProcess } from 'node:child_process'
+import { chmodSync, existsSync, mkdirSync, mkdtempSync, readFileSync } from 'node:fs'
+import { delimiter, join, relative } from 'node:path'
+import { copyTree } from '../copy-tree.ts'
 import { environment, makeTestDirectory, removeDirectory, root, seconds } from '../environment.ts'
 import { ensureTestTools } from '../test-tools.ts'
 import { applyPatch, findMutantProblems, readMutants, type Killer, type Mutant } from './patch.ts'
@@ -85,23 +86,6 @@ function stopGroup(child: ChildProcess): void {
 
 function readReport(file: string): Report {
   return existsSync(file) ? JSON.parse(readFileSync(file, 'utf8')) : { testResults: [] }
-}
-
-/**
- * Copies all files that git knows or would add. Packages are hard links, not a link to node_modules: the packages of this
- * repository are relative links in there, and must lead to the copy.
- */
-function copyTree(tree: string): void {
-  const files = execFileSync('git', ['ls-files', '-z', '--cached', '--others', '--exclude-standard'], { cwd: root, encoding: 'utf8' })
-  for (const file of files.split('\0')) {
-    if (file === '' || lstatSync(join(root, file), { throwIfNoEntry: false }) === undefined) continue
-    mkdirSync(dirname(join(tree, file)), { recursive: true })
-    cpSync(join(root, file), join(tree, file), { verbatimSymlinks: true })
-  }
-  execFileSync('cp', ['-al', join(root, 'node_modules'), join(tree, 'node_modules')])
-  // Caches are written in place, and a hard link would share that with the original.
-  for (const cache of ['.vite', '.vite-temp', '.vitest', '.cache'])
-    rmSync(join(tree, 'node_modules', cache), { recursive: true, force: true })
 }
 
 /** Returns the named tests that do not pass in a clean tree. */
