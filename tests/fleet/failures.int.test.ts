@@ -1,7 +1,7 @@
 // Faults between a request and its answer, and the errors that the client gets.
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
-import { mkdir, writeFile } from 'node:fs/promises'
+import { mkdir, readdir, rm, stat, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import { connect } from 'node:net'
 import { join } from 'node:path'
@@ -38,6 +38,22 @@ describe('a model that does not come up', () => {
     expect((await world.ask(name)).status).toBe(503)
     expect(performance.now() - began).toBeLessThan(boundMs(2_000))
     await world.api.delete(`/api/models/${name}`)
+  })
+
+  it.each<[string, (file: string, size: number) => Promise<unknown>]>([
+    ['was deleted', (file) => rm(file)],
+    ['was changed', (file, size) => writeFile(file, '#'.repeat(size))],
+  ])('S3.16 because a file of its backend %s: the backend is repaired, and the model serves', async (how, damage) => {
+    await world.putModel('before')
+    expect((await world.ask('before')).status).toBe(200)
+    const found = (await readdir(world.directory, { recursive: true })).filter((path) => /trees\/.*\/server\.mjs$/.test(path))
+    expect(found).toHaveLength(1)
+    const file = join(world.directory, found[0] ?? '')
+    await damage(file, (await stat(file)).size)
+    const name = `after-it-${how.replaceAll(' ', '-')}`
+    await world.putModel(name)
+    await waitFor(async () => (await world.ask(name)).status === 200, { what: `an answer of ${name}`, timeoutMs: 60_000 })
+    for (const each of ['before', name]) await world.api.delete(`/api/models/${each}`)
   })
 
   it('G4 whose file has another hash than configured: never retried automatically', async () => {

@@ -6,6 +6,7 @@ import { createLocalAiGrpcDriver } from './drivers/localai-grpc/localai-grpc.ts'
 import { createOpenAiHttpDriver } from './drivers/openai-http.ts'
 import { createBuiltinSource, type BuiltinSource } from './installer/builtin-source.ts'
 import { openInstaller } from './installer/create-installer.ts'
+import { createTreeKeeper } from './installer/tree-keeper.ts'
 import type { ConnectBus } from './membership/bus-connection.ts'
 import type { NodeRecordStore } from './membership/node-record.ts'
 import { createWorkerMetrics, type WorkerMetrics } from './metrics.ts'
@@ -76,14 +77,15 @@ export async function openServices(
   await using opened = new AsyncDisposableStack()
   const ending = new AbortController()
   opened.defer(() => ending.abort())
-  const monitor = startMonitor(context, AbortSignal.any([signal, ending.signal]))
+  const stopping = AbortSignal.any([signal, ending.signal])
+  const monitor = startMonitor(context, stopping)
   const client = createControllerClient({ key, urls: node.controllers, clock, log })
   const builtin = createBuiltinSource({ client, nodeId: () => node.record().id, clock, log })
   const work = createWorkRegistry({ clock })
   const late: LateServices = { replicas: null, operations: null }
   const threads = opened.adopt(createThreads(), (each) => each.close())
   const sources = { threads, builtin, cluster, late }
-  const { installer, backends } = await openBackends(context, { ...sources, monitor })
+  const { installer, backends } = await openBackends(context, { ...sources, monitor, stopping })
   const models = opened.adopt(await openModels(context, sources), (files) => files.close())
   const metrics = createWorkerMetrics({ resources: monitor.resources, isBusConnected, replicas: () => late.replicas?.running() ?? [] })
   const replicas = await openSupervisor(context, { work, backends, models, metrics })
@@ -108,7 +110,7 @@ type Sources = Readonly<{ threads: Threads; builtin: BuiltinSource; cluster: () 
 /** An agent node has no backends and no store for them. */
 async function openBackends(
   context: WorkerContext,
-  { monitor, threads, builtin, cluster, late }: Sources & { monitor: ResourceMonitor },
+  { monitor, threads, builtin, cluster, late, stopping }: Sources & { monitor: ResourceMonitor; stopping: AbortSignal },
 ): Promise<Backends> {
   const { settings, dataDir, clock, log } = context
   if (context.installer !== undefined || settings.type === 'agent')
@@ -121,7 +123,15 @@ async function openBackends(
     relistProcesses: async (version) => late.replicas?.relist(version),
     step: context.step,
   })
-  return { installer: opened.installer, backends: createInstalledBackends(opened.store) }
+  const { installer, store, repairLocally } = opened
+  const onChanged = (): void => late.operations?.inventoryChanged()
+  const keeper = createTreeKeeper({ store, repair: repairLocally, onChanged, clock, log })
+  void keeper.run(stopping)
+  const onDamaged = (): void => {
+    onChanged()
+    keeper.wake()
+  }
+  return { installer, backends: createInstalledBackends({ store, onDamaged, clock, log, signal: stopping }) }
 }
 
 /** An agent node has no models either. */

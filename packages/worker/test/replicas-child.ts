@@ -29,7 +29,13 @@ const store = await openBackendStore({
 })
 const replicas = await openReplicas({
   dataDir: { root, path: (name) => join(root, name) },
-  backends: createInstalledBackends(store),
+  backends: createInstalledBackends({
+    store,
+    onDamaged: () => undefined,
+    clock: systemClock,
+    log: silentLog,
+    signal: new AbortController().signal,
+  }),
   models: { stage: async () => ({ directory: root, [Symbol.dispose]: () => undefined }), remove: async () => undefined },
   work: createWorkRegistry({ clock: systemClock }),
   drivers: {

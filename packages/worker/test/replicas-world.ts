@@ -70,7 +70,12 @@ export interface ReplicasWorld extends AsyncDisposable {
 }
 
 /** `isFresh`: into a directory that is there, but in which nothing is installed. */
-export type WorldOptions = Partial<Omit<ReplicasOptions, 'dataDir'>> & { temp?: TempDir; root?: string; isFresh?: boolean }
+export type WorldOptions = Partial<Omit<ReplicasOptions, 'dataDir'>> & {
+  temp?: TempDir
+  root?: string
+  isFresh?: boolean
+  onDamaged?: () => void
+}
 
 export async function startReplicas(options: WorldOptions = {}): Promise<ReplicasWorld> {
   const temp = options.temp ?? (await makeTempDir('replicas'))
@@ -91,7 +96,7 @@ export async function startReplicas(options: WorldOptions = {}): Promise<Replica
   const replicas = await openReplicas({
     work,
     dataDir: { root, path: (name) => join(root, name) },
-    backends: createInstalledBackends(store),
+    backends: createInstalledBackends({ store, onDamaged: options.onDamaged ?? (() => undefined), clock: systemClock, log, signal: never }),
     models: { stage: async () => ({ directory: root, [Symbol.dispose]: () => undefined }), remove: async () => undefined },
     drivers: { 'openai-http': createOpenAiHttpDriver({ clock: systemClock }) },
     env: { PATH: '/usr/bin:/bin', SECRET_TOKEN: 'not for backends' },

@@ -21,8 +21,10 @@ function stateOf({ upgrade_available: upgrade, drift, is_system: isSystem }: Bac
   return states.length > 0 ? states.join(', ') : isSystem ? 'system' : 'current'
 }
 
-const nodeText = ({ node_name: name, node_status: status }: BackendView['nodes'][number]): string =>
-  status === 'healthy' ? name : `${name} (${status})`
+function nodeText({ node_name: name, node_status: status, damaged }: BackendView['nodes'][number]): string {
+  const notes = [...(damaged === true ? ['damaged'] : []), ...(status === 'healthy' ? [] : [status])]
+  return notes.length === 0 ? name : `${name} (${notes.join(', ')})`
+}
 
 export const offeredColumns: Column<OfferedBackend>[] = [
   { heading: 'NAME', cell: (offered) => offered.name },

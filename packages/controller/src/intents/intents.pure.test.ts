@@ -126,6 +126,10 @@ describe('an inventory that fulfills an intent', () => {
     backends: Object.entries(names).map(([name, found]) => InstalledBackend.parse({ name, digest: found })),
     ...(generation === undefined ? {} : { generations: { [llama]: generation } }),
   })
+  const damaged: BackendList = {
+    backends: [InstalledBackend.parse({ name: 'llama', digest: digest(1), damaged: true })],
+    generations: { [llama]: 7 },
+  }
   const upgrade = working({ kind: 'upgrade' })
   const remove = working({ kind: 'delete' })
   it.each<[string, Intent, Plan, BackendList, boolean]>([
@@ -146,6 +150,9 @@ describe('an inventory that fulfills an intent', () => {
     ['upgraded', upgrade, plan(), list({ llama: digest(1) }, 7), true],
     ['not upgraded', upgrade, plan(), list({ llama: digest(2) }, 7), false],
     ['upgraded to what only the worker knows', upgrade, plan({ digest: null }), list({ llama: digest(2) }, 7), false],
+    ['installed, and damaged since', working(), plan(), damaged, false],
+    ['upgraded, and damaged since', upgrade, plan(), damaged, false],
+    ['not deleted, only damaged', remove, nothingToFetch, damaged, false],
     ['deleted', remove, nothingToFetch, list({ other: digest(1) }, 7), true],
     ['not deleted', remove, nothingToFetch, list({ llama: digest(1) }, 7), false],
   ])('%s', (...[, intent, target, listed, want]) => {

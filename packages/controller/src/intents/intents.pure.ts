@@ -83,11 +83,12 @@ export function isSatisfied({ intent, plan }: { intent: Intent; plan: Plan }, li
     if (intent.state !== 'working' && intent.kind === 'upgrade') return false
   }
   const found = list.backends.find(({ name }) => name === intent.backend || name === plan.name)
+  const isIntact = found !== undefined && found.damaged !== true
   switch (intent.kind) {
     case 'install':
-      return found !== undefined && (!plan.exact || (plan.digest !== null && found.digest === plan.digest))
+      return isIntact && (!plan.exact || (plan.digest !== null && found.digest === plan.digest))
     case 'upgrade':
-      return found !== undefined && plan.digest !== null && found.digest === plan.digest
+      return isIntact && plan.digest !== null && found.digest === plan.digest
     case 'delete':
       return found === undefined
     default:

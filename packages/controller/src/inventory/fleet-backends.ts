@@ -228,7 +228,7 @@ export function mergeInventories(nodes: readonly NodeRecord[], available: readon
 function viewOf([first, ...others]: readonly InstalledEntry[]): BackendView[] {
   if (first === undefined) return []
   const installed: [InstalledEntry, ...InstalledEntry[]] = [first, ...others]
-  const { is_system, is_meta, ...metadata } = first.entry
+  const { is_system, is_meta, damaged: _, ...metadata } = first.entry
   const { hasUpgrade, view } = upgradeOf(installed)
   return [
     {
@@ -243,7 +243,7 @@ function viewOf([first, ...others]: readonly InstalledEntry[]): BackendView[] {
   ]
 }
 
-const shownNode = ({ node, entry: { version, digest, uri, installed_at } }: InstalledEntry): BackendView['nodes'][number] => ({
+const shownNode = ({ node, entry: { version, digest, uri, installed_at, damaged } }: InstalledEntry): BackendView['nodes'][number] => ({
   node_id: node.id,
   node_name: node.name,
   node_status: statusOf(node).status,
@@ -251,4 +251,5 @@ const shownNode = ({ node, entry: { version, digest, uri, installed_at } }: Inst
   digest,
   uri,
   installed_at,
+  ...(damaged === true ? { damaged } : {}),
 })

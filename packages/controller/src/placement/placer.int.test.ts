@@ -199,6 +199,21 @@ it('a node with a finished install has the backend before its inventory lists it
   expect((await place({ config: config('b') })).placement.nodes).toMatchObject([{ eligible: true, hasBackend: true }])
 })
 
+it('a node whose backend is damaged gets it installed again; without a source the load waits for the repair', async () => {
+  const { id } = await world.addWorker('one', { backends: [] })
+  const listed = JSON.stringify([{ name: 'llama', damaged: true }])
+  await sql`update nodes set inventory = ${listed}::jsonb where id = ${id}`.execute(world.db)
+  const reason = expect.stringMatching(/llama is damaged there: .*no gallery offers llama/) as string
+  expect((await place({ config: config('b') })).placement.nodes).toMatchObject([{ eligible: false, hasBackend: false, reason }])
+  const entries = parseGallery('- {name: llama, uri: "h/llama:1"}')
+  const catalogue = async () => ({ galleries: [{ name: 'main', url: '', entries }], problems: [] })
+  expect((await place({ config: config('b') }, { catalogue })).placement.nodes).toMatchObject([{ eligible: true, hasBackend: false }])
+  await sql`
+    insert into intents (node_id, backend, kind, generation, op_id, plan, state, finished_at)
+    values (${id}, 'llama', 'install', 1, 'op-1', '{}', 'applied', now() + interval '1 second')`.execute(world.db)
+  expect((await place({ config: config('b') })).placement.nodes).toMatchObject([{ eligible: true, hasBackend: true }])
+})
+
 it('a gallery that cannot be read hides the backend of later ones: only nodes that have it are used', async () => {
   const failure = { code: 'unavailable', retry: 'backoff', message: 'first answers 503' } as const
   const entries = parseGallery('- {name: llama, uri: "h/llama:1"}')

@@ -42,7 +42,8 @@ export function createPlacer({ placement: store, catalogue, inFlight, onRefused 
     const nodes = await store.nodes({ backend: config.backend, digests: [...digests] })
     const hasBackend = (node: PlacementNodeFacts): boolean => node.hasBackend
     const offers = purpose === 'stage' || nodes.every(hasBackend) ? null : await readOffers(config.backend, catalogue, nodes)
-    const unknown = offers === null || nodes.some(hasBackend) ? null : unknownReason(offers, config.backend, nodes)
+    const isKnown = nodes.some((node) => node.hasBackend || node.isDamaged)
+    const unknown = offers === null || isKnown ? null : unknownReason(offers, config.backend, nodes)
     if (unknown !== null) throw unknown
     const sizeOf = sizesOf(nodes, uploads)
     const model: PlacementModel = {
@@ -126,6 +127,11 @@ type PlacementFacts = Readonly<{
   unfitFor: (node: Traits) => string | null
 }>
 
+function unfitReason(node: PlacementNodeFacts, { model, unfitFor }: PlacementFacts): string | null {
+  const reason = unfitFor(node)
+  return reason !== null && node.isDamaged ? `${model.backend} is damaged there: ${reason}` : reason
+}
+
 /** `vacated`: treated as ended. */
 type NodeReplica = Omit<PlacementReplicaFacts, 'state'> & Readonly<{ state: PlacementReplicaFacts['state'] | 'vacated' }>
 
@@ -146,7 +152,7 @@ function candidateOf(node: PlacementNodeFacts, replicas: readonly NodeReplica[],
     runsModels: node.features.includes('async'),
     labels: facts.model.selector === null ? {} : effectiveLabels(node),
     hasBackend: node.hasBackend,
-    unfit: node.hasBackend ? null : facts.unfitFor(node),
+    unfit: node.hasBackend ? null : unfitReason(node, facts),
     artifactSize: node.hasBackend ? null : facts.artifactSizeFor(node),
     files,
     pool: poolOf(resources, node.capability),

@@ -31,6 +31,8 @@ export interface PlacementNodeFacts {
   readonly lastSeenAt: string | null
   readonly resources: Resources
   readonly hasBackend: boolean
+  /** The node has the backend, with files missing or changed: an install repairs it. */
+  readonly isDamaged: boolean
   /** The download size of the backend on this node; null: unknown. */
   readonly artifactSize: number | null
   /** The requested files that the node has, with their sizes. */
@@ -110,6 +112,7 @@ interface NodeRow {
   readonly last_seen_at: string | null
   readonly resources: string
   readonly has_backend: boolean
+  readonly is_damaged: boolean
   readonly artifact_size: number | null
   readonly files: string | null
 }
@@ -147,11 +150,13 @@ export class PlacementStore {
 
   /** Sorted, so that of equal nodes the first one is chosen. `digests`: the files to look for. */
   async nodes({ backend, digests }: { backend: string; digests: readonly string[] }): Promise<PlacementNodeFacts[]> {
+    const damaged = JSON.stringify([{ name: backend, damaged: true }])
     const { rows } = await sql<NodeRow>`
       select n.id, n.name, n.node_type, n.features, n.os, n.arch, n.capability, n.reported_labels::text, n.label_overrides::text, n.vram_budget,
         n.approved_at is not null as approved, n.draining, p.liveness, p.answering, p.last_seen_at, p.resources::text,
         -- The inventory follows a moment after the result.
-        n.inventory @> ${JSON.stringify([{ name: backend }])}::jsonb
+        n.inventory @> ${damaged}::jsonb as is_damaged,
+        n.inventory @> ${JSON.stringify([{ name: backend }])}::jsonb and not n.inventory @> ${damaged}::jsonb
           or coalesce(i.state = 'applied' and i.kind <> 'delete' and coalesce(n.inventory_at < i.finished_at, true), false) as has_backend,
         (i.plan ->> 'sizeBytes')::bigint as artifact_size,
         (select jsonb_object_agg(f.digest, f.size) from jsonb_to_recordset(n.files) as f (digest text, size bigint)
@@ -221,6 +226,7 @@ const nodeOf = (row: NodeRow, once: Once): PlacementNodeFacts => ({
   lastSeenAt: row.last_seen_at,
   resources: once.resources(row.resources),
   hasBackend: row.has_backend,
+  isDamaged: row.is_damaged,
   artifactSize: row.artifact_size,
   files: new Map(Object.entries(once.sizes(row.files ?? '{}'))),
 })

@@ -13,6 +13,8 @@ export const BackendOnNode = z.object({
   digest: z.string(),
   uri: z.string(),
   installed_at: z.string(),
+  /** Files are missing or changed there; an install or an upgrade repairs it. */
+  damaged: z.literal(true).optional(),
 })
 export type BackendOnNode = z.infer<typeof BackendOnNode>
 

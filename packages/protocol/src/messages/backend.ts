@@ -61,6 +61,8 @@ export const InstalledBackend = z.object({
   version: plainText(256).default(''),
   uri: plainText(2048).default(''),
   digest: plainText(128).default(''),
+  /** Files are missing or changed: no process can be started from it until an install or an upgrade repairs it. */
+  damaged: z.boolean().optional(),
 })
 export type InstalledBackend = z.infer<typeof InstalledBackend>
 

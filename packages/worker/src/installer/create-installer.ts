@@ -14,7 +14,7 @@ import {
 } from '@muster/source'
 import type { InstallContext, Installer, InstallOutcome, InstallRequest } from '../operations/installer.ts'
 import { type BackendStore, openBackendStore } from '../storage/backend-store.ts'
-import { storageFailureOf } from '../storage/disk-space.ts'
+import { storageFailureOf, withStorageFailures } from '../storage/disk-space.ts'
 import { type Activation, type InstalledRecord, listedDigest, matchesDigest } from '../storage/records.ts'
 import type { Threads } from '../storage/threads.ts'
 import { createOutboundClients, type OutboundClientsDeps } from '../outbound-clients.ts'
@@ -48,7 +48,7 @@ export function createInstaller(deps: InstallerDeps): Installer {
       const message = sourceProblem(request)
       return message === null ? null : { code: 'invalid', retry: 'never', message }
     },
-    install: (request, context) => install(deps, request, context),
+    install: (request, context) => withStorageFailures(install(deps, request, context)),
     listedName: (name) => listedName(store, name),
     async remove(backend, context) {
       await store.deactivate(backend)
@@ -59,7 +59,7 @@ export function createInstaller(deps: InstallerDeps): Installer {
     async isInstalled(backend, digest) {
       const record = await findRecord(store, backend)
       if (record === null || (digest !== undefined && !matchesDigest(record, digest))) return false
-      return (await store.summary(record.digest)) !== null
+      return (await store.condition(record.digest)) !== 'missing'
     },
     async verify(backend, { signal, onSign }) {
       const record = await findRecord(store, backend)
@@ -68,7 +68,7 @@ export function createInstaller(deps: InstallerDeps): Installer {
     async repair(backend, context) {
       const record = await findRecord(store, backend)
       if (record === null) throw notInstalled(backend)
-      await repair(deps, record, context)
+      await withStorageFailures(repair(deps, record, context))
       return { digest: listedDigest(record), version: record.version }
     },
     async listAs(backend, digest) {
@@ -81,7 +81,7 @@ export function createInstaller(deps: InstallerDeps): Installer {
     },
     stopOutdated: (backend, context) => stopAll(deps, { backend, force: false, only: 'outdated' }, context),
     tidy: (signal) => collectGarbage(deps, { signal }),
-    inventory: async () => (await store.list()).map(toInstalledBackend),
+    inventory: async () => await Promise.all((await store.list()).map((record) => toInstalledBackend(store, record))),
   }
 }
 
@@ -197,12 +197,24 @@ async function repair(deps: InstallerDeps, record: InstalledRecord, context: Ins
   await fetchSource(deps, { source: { kind, uris: [record.uri], digest: record.digest }, onExisting }, context)
 }
 
+/** Repairs the active version without any network access; false when its content is not on this machine. */
+async function repairLocally(deps: InstallerDeps, backend: BackendName, signal: AbortSignal): Promise<boolean> {
+  const record = await findRecord(deps.store, backend)
+  if (record === null) return false
+  if (await rebuildFromBlobs(deps, record.digest, { signal })) return true
+  if (sourceKind(record.uri) !== 'file') return false
+  const quiet = { signal, onProgress: () => undefined, onSign: () => undefined }
+  return (await importLocal(deps.store, { uri: record.uri, digest: record.digest, onExisting: 'repair' }, quiet)) === record.digest
+}
+
+type RebuildContext = Pick<InstallContext, 'signal'> & Partial<Pick<InstallContext, 'onSign'>>
+
 /** False when the blobs of the tree are damaged, gone or unknown. */
-async function rebuildFromBlobs({ store }: InstallerDeps, tree: Digest, { signal, onSign }: InstallContext): Promise<boolean> {
+async function rebuildFromBlobs({ store }: InstallerDeps, tree: Digest, { signal, onSign }: RebuildContext): Promise<boolean> {
   const layers = (await store.summary(tree))?.layers ?? []
   if (layers.length === 0) return false
   try {
-    await store.unpack(tree, layers, { signal, onSign, onExisting: 'repair' })
+    await store.unpack(tree, layers, { signal, ...(onSign === undefined ? {} : { onSign }), onExisting: 'repair' })
     return true
   } catch (error) {
     signal.throwIfAborted()
@@ -230,7 +242,7 @@ async function findActivation(store: BackendStore, name: BackendName): Promise<A
 const findRecord = async (store: BackendStore, name: BackendName): Promise<InstalledRecord | null> =>
   (await findActivation(store, name))?.current ?? null
 
-const toInstalledBackend = (record: InstalledRecord): InstalledBackend => ({
+const toInstalledBackend = async (store: BackendStore, record: InstalledRecord): Promise<InstalledBackend> => ({
   name: record.name,
   is_system: false,
   is_meta: record.is_meta,
@@ -239,6 +251,7 @@ const toInstalledBackend = (record: InstalledRecord): InstalledBackend => ({
   version: record.version,
   uri: record.uri,
   digest: listedDigest(record),
+  ...((await store.condition(record.digest)) === 'intact' ? {} : { damaged: true }),
 })
 
 const notInstalled = (backend: BackendName): FleetError =>
@@ -260,8 +273,12 @@ export async function openInstaller(options: OpenInstallerOptions) {
   const { dataDir, threads, clock, log, node, step, stopProcesses, relistProcesses } = options
   const store = await openBackendStore({ root: dataDir.path('backends'), threads, clock, log, step })
   const platform = platformOf({ platform: process.platform, arch: process.arch })
-  const installer = createInstaller({ store, sources: createSources(options), platform, node, stopProcesses, relistProcesses, clock, log })
-  return { installer, store }
+  const deps = { store, sources: createSources(options), platform, node, stopProcesses, relistProcesses, clock, log }
+  return {
+    installer: createInstaller(deps),
+    store,
+    repairLocally: (backend: BackendName, signal: AbortSignal): Promise<boolean> => repairLocally(deps, backend, signal),
+  }
 }
 
 function createSources({ cluster, builtin, ...deps }: OpenInstallerOptions): () => Sources {

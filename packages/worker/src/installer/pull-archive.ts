@@ -15,6 +15,7 @@ import { fetchFromMirrors } from '../storage/mirrors.ts'
 type Deps = Readonly<{ store: BackendStore; archives: FileClient; clock: Clock }>
 /** With `repair` an existing tree is compared with the new content and repaired. */
 type ExistingTree = Readonly<{ onExisting?: 'repair' }>
+type LocalContext = Pick<InstallContext, 'signal' | 'onProgress' | 'onSign'>
 
 export async function pullArchive(
   deps: Deps,
@@ -44,7 +45,7 @@ export async function pullArchive(
 export async function importLocal(
   store: BackendStore,
   { uri, digest: wanted, ...onExisting }: ExistingTree & Readonly<{ uri: string; digest: Digest | null }>,
-  context: InstallContext,
+  context: LocalContext,
 ): Promise<Digest> {
   const { signal, onProgress, onSign } = context
   const path = pathOf(uri)
@@ -90,7 +91,7 @@ const invalid = (message: string): FleetError => new FleetError({ code: 'invalid
 async function unpackArchive(
   store: BackendStore,
   { digest, path, ...onExisting }: ExistingTree & Readonly<{ digest: Digest; path: string }>,
-  { signal, onProgress, onSign }: InstallContext,
+  { signal, onProgress, onSign }: LocalContext,
 ): Promise<Digest> {
   onProgress({ phase: 'extracting' })
   const mediaType = /\.(?:tar\.zst|tzst)$/.test(new URL(path, 'file:').pathname)

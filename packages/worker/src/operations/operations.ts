@@ -226,11 +226,13 @@ async function join(
   return { accepted: true, ended }
 }
 
-/** An administrator may have removed the backend by hand since. */
+/** An administrator may have removed the backend by hand since, or its files. */
 async function resultHolds(newest: Work | undefined, installer: Installer): Promise<boolean> {
   if (newest?.end?.outcome.state !== 'succeeded') return false
-  const isThere = await installer.isInstalled(newest.command.backend, newest.end.outcome.digest)
-  return isThere === (newest.command.kind !== 'delete')
+  const { backend, kind } = newest.command
+  const isThere = await installer.isInstalled(backend, newest.end.outcome.digest)
+  if (!isThere || kind === 'delete') return isThere === (kind !== 'delete')
+  return !(await installer.inventory()).some(({ name, damaged }) => name === backend && damaged === true)
 }
 
 async function refusalOf(command: BackendCommand, { installer, clock }: AdmissionDeps): Promise<Failure | null> {

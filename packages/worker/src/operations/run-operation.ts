@@ -110,7 +110,10 @@ export function workFields({ command: { kind, backend, op_id, generation } }: Wo
 type Success = Omit<Extract<Outcome, { state: 'succeeded' }>, 'state'>
 type InstallTools = Readonly<{ installer: Installer; context: InstallContext }>
 
-/** Content that is installed already is not fetched again. A command succeeds only when the installer confirms the result. */
+/**
+ * Content that is installed already is verified, repaired if it is damaged, and not fetched again. A command succeeds only when
+ * the installer confirms the result.
+ */
 export async function perform(command: BackendCommand, tools: InstallTools): Promise<Success> {
   switch (command.kind) {
     case 'delete':
@@ -135,10 +138,11 @@ export function requestOf(command: BackendCommand): InstallRequest {
   return { backend, mode, uri, mirrors, version, galleryUrl, digest, name, alias, strategy }
 }
 
-async function install(command: BackendCommand, { installer, context }: InstallTools): Promise<Success> {
+async function install(command: BackendCommand, tools: InstallTools): Promise<Success> {
+  const { installer, context } = tools
   const { force = false, digest } = command
   context.onProgress({ phase: 'resolving' })
-  if (!force && (await suffices(command, installer))) return await currentVersion(command, installer)
+  if (!force && (await suffices(command, installer)) && (await makeIntact(command, tools))) return await currentVersion(command, installer)
   const outcome = await installer.install(requestOf(command), context)
   return await confirmResult(command, installer, { ...outcome, wanted: digest ?? outcome.digest })
 }
@@ -149,14 +153,27 @@ async function suffices({ backend, digest, exact = false }: BackendCommand, inst
   return digest !== undefined && (await installer.isInstalled(backend, digest))
 }
 
-async function upgrade(command: BackendCommand, { installer, context }: InstallTools): Promise<Success> {
+/** False when the version in place is damaged and its source cannot repair it: then the source of the command is used. */
+async function makeIntact({ backend }: BackendCommand, { installer, context }: InstallTools): Promise<boolean> {
+  if ((await installer.verify(backend, context)) === 'intact') return true
+  try {
+    await installer.repair(backend, context)
+    return true
+  } catch {
+    context.signal.throwIfAborted()
+    return false
+  }
+}
+
+async function upgrade(command: BackendCommand, tools: InstallTools): Promise<Success> {
+  const { installer, context } = tools
   const { backend, digest } = command
   context.onProgress({ phase: 'resolving' })
   const isCurrent = digest !== undefined && (await installer.isInstalled(backend, digest))
   // An interrupted or a rolling command may have installed it already; processes of other versions must still go.
   if (isCurrent && command.strategy === 'recreate') await installer.stopOutdated(backend, context)
-  if (isCurrent && (await installer.verify(backend, context)) === 'intact') return await currentVersion(command, installer)
-  const outcome = isCurrent ? await installer.repair(backend, context) : await installer.install(requestOf(command), context)
+  if (isCurrent && (await makeIntact(command, tools))) return await currentVersion(command, installer)
+  const outcome = await installer.install(requestOf(command), context)
   return await confirmResult(command, installer, { ...outcome, wanted: digest ?? outcome.digest })
 }
 

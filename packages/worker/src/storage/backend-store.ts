@@ -20,12 +20,14 @@ import { freeBytes, createSpaceCheck, withStorageFailures } from './disk-space.t
 import type { Threads } from './threads.ts'
 import {
   copyTree,
+  readCondition,
   readTree,
   unpackTree,
   verifyTree,
   type BuildOptions,
   type CopyOptions,
   type SignOptions,
+  type TreeCondition,
   type TreesDeps,
 } from './trees.ts'
 import type { TreeLayer, TreeSummary } from './unpack/tree-manifest.ts'
@@ -37,7 +39,7 @@ export interface BackendStore extends Blobs {
   beginPull: Pulls['begin']
   endPull: Pulls['end']
   endOtherPulls: Pulls['endOthers']
-  /** Builds a tree from existing blobs. With `repair` an existing tree is rebuilt too, and files that differ are replaced. */
+  /** Builds a tree from existing blobs. An existing tree is verified, and repaired if it is damaged. */
   unpack(tree: Digest, layers: readonly TreeLayer[], options: BuildOptions): Promise<TreeSummary>
   /** Copies a directory of this machine into a tree. */
   importDirectory(from: string, options: CopyOptions): Promise<{ readonly digest: Digest; readonly summary: TreeSummary }>
@@ -46,7 +48,12 @@ export interface BackendStore extends Blobs {
   /** The directory to start a backend from; it exists once `unpack` or `importDirectory` has resolved. */
   treePath(tree: Digest): string
   summary(tree: Digest): Promise<TreeSummary | null>
+  /** Reads every file. Damage is remembered until the tree is repaired, or verified as intact. */
   verify(tree: Digest, options: SignOptions): Promise<'intact' | 'damaged'>
+  /** Compares kind, mode and size of every entry, and reads no file. */
+  inspect(tree: Digest, options: SignOptions): Promise<'intact' | 'damaged'>
+  /** The result of the last verification or inspection. */
+  condition(tree: Digest): Promise<TreeCondition>
   /** Makes this version the active one and keeps the one before. */
   activate(record: InstalledRecord): Promise<void>
   /** False when it was not installed. The next `collect` removes its trees and blobs. */
@@ -92,12 +99,13 @@ export async function openBackendStore(options: BackendStoreOptions): Promise<Ba
     limits,
     keepFreeBytes,
     requireSpace: createSpaceCheck(root, keepFreeBytes),
+    damaged: new Set(),
   }
   const blobs = createBlobs({ ...parts, largestBytes: limits.bytes })
   const collecting = createSemaphore(1)
   return {
     hold: holds.hold,
-    beginPull: parts.pulls.begin,
+    beginPull: (tree, needed) => withStorageFailures(parts.pulls.begin(tree, needed)),
     endPull: parts.pulls.end,
     endOtherPulls: parts.pulls.endOthers,
     ...blobs,
@@ -112,7 +120,7 @@ export async function openBackendStore(options: BackendStoreOptions): Promise<Ba
 
 type Parts = TreesDeps & CollectDeps & { readonly claim: Claim }
 
-type TreePart = Pick<BackendStore, 'unpack' | 'importDirectory' | 'treePath' | 'summary' | 'verify'>
+type TreePart = Pick<BackendStore, 'unpack' | 'importDirectory' | 'treePath' | 'summary' | 'verify' | 'inspect' | 'condition'>
 
 function treesOf(parts: Parts): TreePart {
   const { layout, claim } = parts
@@ -128,7 +136,9 @@ function treesOf(parts: Parts): TreePart {
     },
     treePath: (tree) => join(layout.tree(tree), 'root'),
     summary: (tree) => readTree(layout, tree),
-    verify: (tree, options) => claim([tree], options, () => verifyTree(parts, tree, options)),
+    verify: (tree, options) => claim([tree], options, () => verifyTree(parts, { tree, depth: 'content' }, options)),
+    inspect: (tree, options) => claim([tree], options, () => verifyTree(parts, { tree, depth: 'entries' }, options)),
+    condition: (tree) => readCondition(parts, tree),
   }
 }
 

@@ -51,7 +51,7 @@ export function storageFailureOf(error: unknown): unknown {
   if (!(error instanceof Error) || typeof code !== 'string') return error
   if (code === 'ENOSPC' || code === 'EDQUOT')
     return new FleetError(
-      { code: 'disk_full', retry: 'backoff', message: `the disk of the data directory is full (${code})` },
+      { code: 'disk_full', retry: 'backoff', message: `the disk of the data directory is full (${code}): free space on it` },
       { cause: error },
     )
   if (['EIO', 'EROFS', 'EACCES', 'EPERM', 'EMFILE', 'ENFILE'].includes(code))

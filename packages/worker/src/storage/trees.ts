@@ -1,11 +1,13 @@
 // Unpacked trees: built in a staging directory, renamed into place once verified and durable, and changed afterwards only
-// to repair files that differ from the manifest.
-import { mkdir, rename, rm } from 'node:fs/promises'
+// to repair files that differ from the manifest. A tree that was found damaged keeps a mark beside its manifest until it is
+// repaired or found intact, so that no later report takes it for intact, also after a restart.
+import { mkdir, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { newId, type Log, type Step } from '@muster/host'
+import { ifMissing, newId, type Log, type Step } from '@muster/host'
 import { FleetError, failureOf, type Digest, type UnpackLimits } from '@muster/protocol'
 import { fileSize } from './blobs.ts'
 import type { Layout } from './records.ts'
+import type { VerifyJob } from './thread/jobs.ts'
 import type { Threads } from './threads.ts'
 import { syncPath } from './unpack/sync.ts'
 import { readSummary, type TreeLayer, type TreeSummary } from './unpack/tree-manifest.ts'
@@ -16,7 +18,7 @@ export interface BuildOptions {
   readonly onProgress?: (current: number, total: number) => void
   /** A sign of life while the job runs or waits for its turn. */
   readonly onSign?: () => void
-  /** Compares an existing tree with its content and repairs it. Without it an existing tree is kept as found. */
+  /** Rebuilds an existing tree and replaces entries that differ. Without it this happens only to a tree that is damaged. */
   readonly onExisting?: 'repair'
 }
 
@@ -30,6 +32,8 @@ export interface TreesDeps {
   readonly limits: UnpackLimits
   readonly keepFreeBytes: number
   readonly requireSpace: (bytes: number) => Promise<void>
+  /** Trees that were found damaged, also where no mark could be written. */
+  readonly damaged: Set<Digest>
 }
 
 /** Null when the tree does not exist or its manifest is unreadable. */
@@ -44,8 +48,8 @@ export interface TreeRequest {
 
 export async function unpackTree(deps: TreesDeps, { tree, layers }: TreeRequest, options: BuildOptions): Promise<TreeSummary> {
   const { layout, threads, step, limits, keepFreeBytes } = deps
-  const found = await readTree(layout, tree)
-  if (found !== null && options.onExisting !== 'repair') return found
+  const found = options.onExisting === 'repair' ? null : await readTree(layout, tree)
+  if (found !== null && (await verifyTree(deps, { tree, depth: 'content' }, options)) === 'intact') return found
   const located = await Promise.all(layers.map((layer) => locate(layout, layer)))
   await deps.requireSpace(located.reduce((sum, { size }) => sum + size, 0))
   const staging = await createStaging(layout)
@@ -92,10 +96,46 @@ export async function copyTree(deps: TreesDeps, from: string, options: CopyOptio
   }
 }
 
-export async function verifyTree({ layout, threads, log }: TreesDeps, tree: Digest, options: SignOptions): Promise<'intact' | 'damaged'> {
-  const problems = await threads.run('verify', { directory: layout.tree(tree) }, options)
-  if (problems.length > 0) log.warn('tree damaged', { tree, problems })
-  return problems.length === 0 ? 'intact' : 'damaged'
+/** `missing`: nothing states what the tree should contain. */
+export type TreeCondition = 'intact' | 'damaged' | 'missing'
+
+/** By the last verification or inspection; reads no file of the tree. */
+export async function readCondition({ layout, damaged }: Pick<TreesDeps, 'layout' | 'damaged'>, tree: Digest): Promise<TreeCondition> {
+  if ((await readTree(layout, tree)) === null) return 'missing'
+  const isMarked = damaged.has(tree) || (await fileSize(markOf(layout, tree))) !== null
+  const root = isMarked ? null : await stat(join(layout.tree(tree), 'root')).catch(() => null)
+  return root?.isDirectory() === true ? 'intact' : 'damaged'
+}
+
+export type TreeCheck = Readonly<{ tree: Digest; depth: VerifyJob['depth'] }>
+
+export async function verifyTree(deps: TreesDeps, { tree, depth }: TreeCheck, options: SignOptions): Promise<'intact' | 'damaged'> {
+  const { layout, threads, log } = deps
+  const problems = await threads.run('verify', { directory: layout.tree(tree), depth }, options)
+  if (problems.length > 0) {
+    log.warn('tree damaged', { tree, problems })
+    await markDamaged(deps, tree)
+    return 'damaged'
+  }
+  // Only the content can prove that a damaged tree is intact again.
+  if (depth === 'entries') return (await readCondition(deps, tree)) === 'damaged' ? 'damaged' : 'intact'
+  await removeMark(deps, tree)
+  return 'intact'
+}
+
+const markOf = (layout: Layout, tree: Digest): string => join(layout.tree(tree), 'damaged')
+
+async function markDamaged({ layout, damaged, log }: TreesDeps, tree: Digest): Promise<void> {
+  damaged.add(tree)
+  // A tree that is gone needs no mark.
+  await writeFile(markOf(layout, tree), '', { mode: 0o600 })
+    .catch(ifMissing(undefined))
+    .catch((error: unknown) => log.warn('cannot mark a damaged tree', { tree, error }))
+}
+
+async function removeMark({ layout, damaged }: TreesDeps, tree: Digest): Promise<void> {
+  damaged.delete(tree)
+  await rm(markOf(layout, tree), { force: true })
 }
 
 async function createStaging(layout: Layout): Promise<string> {
@@ -108,18 +148,21 @@ async function removeStaging(staging: string): Promise<void> {
   await rm(staging, { recursive: true, force: true })
 }
 
+/** An existing tree is compared with the fresh one, and entries that differ are replaced. */
 async function placeTree(
-  { layout, threads, log, step }: TreesDeps,
+  deps: TreesDeps,
   { staging, tree }: { readonly staging: string; readonly tree: Digest },
   options: BuildOptions,
 ): Promise<void> {
+  const { layout, threads, log, step } = deps
   await step('W.unpack.done')
   const directory = layout.tree(tree)
   if ((await fileSize(directory)) === null) await rename(staging, directory)
-  else if (options.onExisting === 'repair' || (await readTree(layout, tree)) === null) {
+  else {
     const repaired = await threads.run('repair', { fresh: staging, directory }, options)
-    log.info('tree repaired', { tree, repaired })
+    if (repaired.length > 0) log.info('tree repaired', { tree, repaired })
   }
+  await removeMark(deps, tree)
   await syncPath(layout.trees)
 }
 

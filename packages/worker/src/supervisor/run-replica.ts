@@ -4,11 +4,13 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { z } from 'zod'
-import { abortable } from '@muster/host'
+import { abortable, type Clock, type Log } from '@muster/host'
 import { type BackendName, type Digest, type Failure, failureOf, FleetError, ModelConfig, type ReplicaId } from '@muster/protocol'
 import type { BackendAddress, Driver, ReplicaSpec } from '../drivers/driver.ts'
 import type { BackendStore } from '../storage/backend-store.ts'
+import { storageFailureOf } from '../storage/disk-space.ts'
 import { listedDigest, matchesDigest } from '../storage/records.ts'
+import type { SignOptions } from '../storage/trees.ts'
 import type { BackendDescription } from '../storage/unpack/tree-manifest.ts'
 import { findListener, type LeadProcess, spawnProcess, stopProcess } from './backend-process.ts'
 import { type Run, runOf, silenceFailure } from './replica.pure.ts'
@@ -18,39 +20,54 @@ import { isGone, move, type Replica, type ReplicaDeps, type ReplicaRecord, state
 export async function loadReplica(replica: Replica, turn: Promise<unknown>, deps: ReplicaDeps): Promise<void> {
   const { signal } = replica.loadAbort
   const { order } = replica.record
+  let started: Digest | null = null
   replica.isLoading = true
   try {
     await abortable(turn, signal)
     await move(replica, { type: 'stage' }, deps)
     replica.reporter.report({ phase: 'resolving' })
     const tree = replica.resources.use(await takeTree(replica.record, deps))
+    if (!(await deps.backends.inspect(tree.digest, { signal, onSign: replica.reporter.sign }))) throw damaged(order.backend)
     // Stored with the next move.
     replica.record = { ...replica.record, listed: tree.listed }
     const onProgress = replica.reporter.report
     const staged = replica.resources.use(await deps.models.stage(order, { signal, onProgress, onSign: replica.reporter.sign }))
     signal.throwIfAborted()
-    if (order.stage_only !== true) return await start(replica, { tree, modelDirectory: staged.directory }, deps)
+    if (order.stage_only !== true) {
+      started = tree.digest
+      return await start(replica, { tree, modelDirectory: staged.directory }, deps)
+    }
     replica.isLoading = false
     await move(replica, { type: 'staged' }, deps)
     await finish(replica, deps)
   } catch (error) {
+    if (started !== null && !signal.aborted) deps.backends.suspect(started)
     await failLoad(replica, error, deps).catch((reason: unknown) => deps.log.error('cannot end a failed load', { error: reason }))
   } finally {
     replica.isLoading = false
   }
 }
 
-/** Throws FleetError: the backend is not installed, or this worker has no driver for it. */
+/** Throws FleetError: the backend is not installed, or damaged, or this worker has no driver for it. */
 export async function takeTree({ order: { backend, digest } }: ReplicaRecord, { backends, drivers }: ReplicaDeps): Promise<HeldTree> {
   const tree = await backends.take(backend, digest)
   if (tree === null) {
     const what = digest === undefined ? backend : `${backend} (${digest})`
     throw refusal('not_found', 'backoff', `the backend ${what} is not installed on this node: install it here first`)
   }
-  if (drivers[driverNameOf(tree)] !== undefined) return tree
+  if (!tree.isDamaged && drivers[driverNameOf(tree)] !== undefined) return tree
   tree[Symbol.dispose]()
+  if (tree.isDamaged) throw damaged(backend)
   throw refusal('incompatible', 'never', `${backend} needs the driver ${driverNameOf(tree)}, which this worker does not have`)
 }
+
+/** Controllers install it again before the next try: the inventory reports the damage. */
+const damaged = (backend: BackendName): FleetError =>
+  refusal(
+    'integrity',
+    'backoff',
+    `the backend ${backend} is damaged on this node: files are missing or changed; an install or an upgrade repairs it`,
+  )
 
 /** An artifact that has only its `run.sh` is a LocalAI backend. */
 export const driverNameOf = ({ description }: Pick<Tree, 'description'>): Driver['name'] => description?.driver ?? 'localai-grpc'
@@ -219,8 +236,9 @@ async function failLoad(replica: Replica, error: unknown, deps: ReplicaDeps): Pr
   if (run === null && replica.process !== null)
     await stopProcess({ replicaId: replica.id, leader: replica.process.identity }, { graceMs: 0 }, deps)
   if (replica.isShuttingDown) return await leaveToNextStart(replica, deps)
-  if (!(error instanceof FleetError)) deps.log.error('load failed unexpectedly', { replica_id: replica.id, error })
-  await endReplica(replica, replica.cancelFailure ?? failureOf(error), deps)
+  const known = storageFailureOf(error)
+  if (!(known instanceof FleetError)) deps.log.error('load failed unexpectedly', { replica_id: replica.id, error })
+  await endReplica(replica, replica.cancelFailure ?? failureOf(known), deps)
 }
 
 /** The worker stops: the next start runs the load from its beginning. */
@@ -320,8 +338,11 @@ function endFailure(replica: Replica): Failure {
 // Installed backends: the tree that a process starts from, held while a process runs from it.
 
 export type Tree = Readonly<{ digest: Digest; directory: string; description: BackendDescription | null }>
-/** `listed`: the digest of that version in the inventory; it differs from the tree's digest where an index led to the tree. */
-export type HeldTree = Tree & Disposable & Readonly<{ listed: Digest }>
+/**
+ * `listed`: the digest of that version in the inventory; it differs from the tree's digest where an index led to the tree.
+ * `isDamaged`: damage was found, and the tree is not repaired yet.
+ */
+export type HeldTree = Tree & Disposable & Readonly<{ listed: Digest; isDamaged: boolean }>
 
 export interface InstalledBackends {
   /** The version in use, or the requested one. Its tree stays until it is disposed of. Null: not installed. */
@@ -330,6 +351,10 @@ export interface InstalledBackends {
   hold(digest: Digest): Disposable
   /** Null: not on this machine. */
   treeOf(digest: Digest): Promise<Tree | null>
+  /** False when entries of the tree are missing or differ; reads no file. */
+  inspect(digest: Digest, options: SignOptions): Promise<boolean>
+  /** A process could not be started from this tree: verifies it in the background. */
+  suspect(digest: Digest): void
 }
 
 /** For a worker without backends. */
@@ -337,11 +362,31 @@ export const noBackends: InstalledBackends = {
   take: async () => null,
   hold: () => ({ [Symbol.dispose]: () => undefined }),
   treeOf: async () => null,
+  inspect: async () => false,
+  suspect: () => undefined,
 }
 
-type Store = Pick<BackendStore, 'hold' | 'get' | 'list' | 'summary' | 'treePath'>
+type Store = Pick<BackendStore, 'hold' | 'get' | 'list' | 'summary' | 'treePath' | 'condition' | 'inspect' | 'verify'>
 
-export function createInstalledBackends(store: Store): InstalledBackends {
+type InstalledBackendsDeps = Readonly<{
+  store: Store
+  /** Called when a tree is found damaged. */
+  onDamaged: () => void
+  clock: Clock
+  log: Log
+  /** Aborts when the worker stops. */
+  signal: AbortSignal
+}>
+
+/** A model that fails for another reason is started again and again; the files of its backend are not read each time. */
+const verifyEveryMs = 600_000
+
+export function createInstalledBackends({ store, onDamaged, clock, log, signal }: InstalledBackendsDeps): InstalledBackends {
+  const verifiedAt = new Map<Digest, number>()
+  const reported = (found: 'intact' | 'damaged'): boolean => {
+    if (found === 'damaged') onDamaged()
+    return found === 'intact'
+  }
   const treeOf = async (digest: Digest): Promise<Tree | null> => {
     const summary = await store.summary(digest)
     return summary === null ? null : { digest, directory: store.treePath(digest), description: summary.backend }
@@ -349,15 +394,28 @@ export function createInstalledBackends(store: Store): InstalledBackends {
   return {
     treeOf,
     hold: (digest) => store.hold([digest]),
+    inspect: async (digest, options) => reported(await store.inspect(digest, options)),
+    suspect(digest) {
+      if (clock.monotonic() - (verifiedAt.get(digest) ?? -Infinity) < verifyEveryMs) return
+      verifiedAt.set(digest, clock.monotonic())
+      store.verify(digest, { signal }).then(
+        (found) => reported(found) || verifiedAt.delete(digest),
+        (error: unknown) => signal.aborted || log.warn('cannot verify a backend', { digest, error }),
+      )
+    },
     async take(backend, digest) {
       const found = await versionOf(store, backend, digest)
       if (found === null) return null
       using held = new DisposableStack()
       held.use(store.hold([found.tree]))
       const tree = await treeOf(found.tree)
-      if (tree === null) return null
+      if (tree === null) {
+        onDamaged()
+        return null
+      }
+      const isDamaged = (await store.condition(found.tree)) !== 'intact'
       const kept = held.move()
-      return { ...tree, listed: found.listed, [Symbol.dispose]: () => kept.dispose() }
+      return { ...tree, listed: found.listed, isDamaged, [Symbol.dispose]: () => kept.dispose() }
     },
   }
 }

@@ -94,6 +94,7 @@ function NodesTable({ backend, nodes }: { readonly backend: string; readonly nod
             <Pill tone={statusTone[node.node_status]} sign={statusSign[node.node_status]}>
               {node.node_status}
             </Pill>
+            {node.damaged === true && <DamagedPill />}
           </Cell>
           <Cell className="[overflow-wrap:anywhere]">{node.version || '–'}</Cell>
           <Cell>{node.digest === '' ? '–' : <ShortId id={node.digest} what={`digest on ${node.node_name}`} />}</Cell>
@@ -103,5 +104,13 @@ function NodesTable({ backend, nodes }: { readonly backend: string; readonly nod
         </Row>
       ))}
     </Table>
+  )
+}
+
+export function DamagedPill() {
+  return (
+    <Pill tone="bad" sign="!" hint="Files are missing or changed. An install or an upgrade repairs it.">
+      damaged
+    </Pill>
   )
 }

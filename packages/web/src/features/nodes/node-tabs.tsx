@@ -8,6 +8,7 @@ import { Empty, Loaded } from '../../components/loaded.tsx'
 import { Pill, type Tone } from '../../components/state.tsx'
 import { Cell, Fact, Facts, Row, Table } from '../../components/table.tsx'
 import { When } from '../../components/time.tsx'
+import { DamagedPill } from '../backends/installed-list.tsx'
 import { ReplicaStateMark } from '../models/model-state.tsx'
 import { describeMachine } from './node-words.pure.ts'
 
@@ -76,7 +77,7 @@ export function NodeBackends({ node }: { readonly node: NodeView }) {
     <Loaded query={backends} what="backends" empty={empty}>
       {(all) => (
         <Table label="Backends" columns={['Backend', 'Version', 'Digest', 'Installed', 'Update']}>
-          {all.map(({ name, version, digest, installed_at: at }) => {
+          {all.map(({ name, version, digest, damaged, installed_at: at }) => {
             const upgrade = upgrades[name]
             return (
               <Row key={name}>
@@ -84,6 +85,7 @@ export function NodeBackends({ node }: { readonly node: NodeView }) {
                   <Link to="/backends" search={{ q: name }} className="font-medium underline-offset-2 hover:underline">
                     {name}
                   </Link>
+                  {damaged === true && <DamagedPill />}
                 </Cell>
                 <Cell>{version === '' ? '–' : version}</Cell>
                 <Cell>{digest === '' ? '–' : <ShortId id={digest} what="digest" />}</Cell>

@@ -7,7 +7,7 @@ export interface Jobs {
   hash: { readonly job: { readonly path: string }; readonly result: string }
   unpack: { readonly job: UnpackJob; readonly result: TreeSummary }
   copy: { readonly job: CopyJob; readonly result: TreeSummary }
-  verify: { readonly job: { readonly directory: string }; readonly result: readonly string[] }
+  verify: { readonly job: VerifyJob; readonly result: readonly string[] }
   repair: { readonly job: { readonly fresh: string; readonly directory: string }; readonly result: readonly string[] }
 }
 export type JobKind = keyof Jobs
@@ -21,6 +21,12 @@ export interface BuildJobOptions {
 
 export interface UnpackJob extends BuildJobOptions {
   readonly layers: readonly (TreeLayer & { readonly path: string; readonly size: number })[]
+}
+
+export interface VerifyJob {
+  readonly directory: string
+  /** `entries`: kind, mode and size of every entry. `content`: also the hash of every file. */
+  readonly depth: 'entries' | 'content'
 }
 
 export interface CopyJob extends BuildJobOptions {
