@@ -81,7 +81,15 @@ const candidateOf = (node: number): Candidate => ({
     runsModels: true,
   },
   labels: { 'node.os': 'linux', 'node.arch': 'amd64', zone: node % 2 === 0 ? 'a' : 'b', 'gpu.vendor': 'nvidia' },
-  ...{ hasBackend: node % 4 !== 0, unfit: null, artifactSize: gb, files: new Set<string>(), availableDisk: 100 * gb, awaitedDisk: 0 },
+  ...{
+    hasBackend: node % 4 !== 0,
+    installId: null,
+    unfit: null,
+    artifactSize: gb,
+    files: new Set<string>(),
+    availableDisk: 100 * gb,
+    awaitedDisk: 0,
+  },
   ...{
     pool: { kind: 'vram', total: 24 * gb, available: 12 * gb },
     maxReplicas: 8,

@@ -13,6 +13,7 @@ import {
   type ModelFile,
   modelLoad,
   type NodeId,
+  ofSource,
   OperationId,
   ReplicaId,
   unreachable,
@@ -199,7 +200,7 @@ async function submitInstall(nodeId: NodeId, { claimed, model }: Target, deps: A
   } catch (error) {
     if (claimed.signal.aborted) return
     if (!(error instanceof Error)) throw error
-    await move(claimed, { type: 'failed', failure: failureOf(error) }, deps)
+    await move(claimed, { type: 'failed', failure: ofSource(failureOf(error), 'backend') }, deps)
   }
 }
 
@@ -316,13 +317,15 @@ async function placeOf(load: Load, { config }: WantedModel, place: Placer): Prom
   try {
     return await place(wantedOf(load, config))
   } catch (error) {
-    if (error instanceof FleetError) return { ...unplaced, placement: error.failure }
+    if (error instanceof FleetError) return { ...unplaced, placement: ofSource(error.failure, 'backend') }
     throw error
   }
 }
 
+/** Another node would not help when a source failed; a partial download continues on the same one. */
 const wantedOf = (load: Load, config: PlacementRequest['config']): PlacementRequest => ({
-  ...{ config, purpose: load.purpose, avoid: load.state === 'failed' ? load.nodeId : null, pin: load.pin },
+  ...{ config, purpose: load.purpose, pin: load.pin },
+  avoid: load.state === 'failed' && load.failure.source === undefined ? load.nodeId : null,
 })
 
 interface UnplacedLoad {

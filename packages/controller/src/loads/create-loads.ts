@@ -8,6 +8,7 @@ import {
   type ModelConfig,
   type ModelFile,
   type NodeId,
+  ofSource,
   type OperationId,
   type ReplicaId,
 } from '@muster/protocol'
@@ -161,7 +162,7 @@ function installStandingOf({ operations }: Pick<Store, 'operations'>) {
       case 'skipped':
         return { kind: 'failed', failure: { code: 'incompatible', retry: 'backoff', message: node.message } }
       case 'error':
-        return { kind: 'failed', failure: errorOf(node) }
+        return { kind: 'failed', failure: ofSource(errorOf(node), 'backend') }
       case 'open': {
         // The intent is retried much later; the load has its own backoff, and shows the failure meanwhile.
         const { intent } = node.record

@@ -11,7 +11,7 @@ beforeEach(() => {
 })
 
 function createWork(clock: Clock): LoadWork {
-  const loads: Pick<LoadStore, 'claim' | 'forgetIdle' | 'listSets' | 'add' | 'findAway' | 'nextDue' | 'reconsider'> = {
+  const loads: Pick<LoadStore, 'claim' | 'forgetIdle' | 'listSets' | 'add' | 'findArrived' | 'findAway' | 'nextDue' | 'reconsider'> = {
     claim: async () => nothing,
     forgetIdle: async () => {
       counted.idle += 1
@@ -19,6 +19,7 @@ function createWork(clock: Clock): LoadWork {
     },
     listSets: async () => nothing,
     add: async () => undefined,
+    findArrived: async () => nothing,
     findAway: async () => nothing,
     nextDue: async () => {
       counted.rounds += 1

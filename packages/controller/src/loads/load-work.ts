@@ -107,6 +107,7 @@ export class LoadWork {
     if (lookInMs <= 0) {
       this.#lookedAt = now
       await this.#leaveAbsentNodes()
+      await this.#takeArrivedBackends()
       this.#tendReplicas(signal)
     }
     this.#owedMs = Math.min(...[compareInMs, lookInMs].map((ms) => (ms > 0 ? ms : Infinity)))
@@ -157,6 +158,11 @@ export class LoadWork {
   async #leaveAbsentNodes(): Promise<void> {
     const { rows, now } = await this.#deps.loads.findAway(batch)
     for (const record of rows) await this.#move({ record, now, event: { type: 'node_away' } })
+  }
+
+  async #takeArrivedBackends(): Promise<void> {
+    const { rows, now } = await this.#deps.loads.findArrived(batch)
+    for (const record of rows) await this.#move({ record, now, event: { type: 'backend_arrived' } })
   }
 
   /** Applies an event to the row that was read; if the row has changed since, the next round decides again. */

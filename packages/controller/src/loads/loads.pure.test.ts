@@ -36,6 +36,7 @@ const places = (over: object): Placement => ({
       reason: '',
       score: 1,
       hasBackend: true,
+      installId: null,
       excludedBy: null,
       isAwaited: false,
       ...over,
@@ -71,6 +72,18 @@ describe('the next step of a load', () => {
     ],
     ['with a node that has the backend', waiting, {}, { do: 'start', nodeId }],
     ['with a node that lacks the backend', waiting, { placement: places({ hasBackend: false }) }, { do: 'install', nodeId }],
+    [
+      'with a node where the backend is being installed',
+      waiting,
+      { placement: places({ hasBackend: false, installId: opId }) },
+      { do: 'step', event: { type: 'install_submitted', nodeId, installId: opId } },
+    ],
+    [
+      'of files alone, with a node where the backend is being installed',
+      { ...waiting, purpose: 'stage' },
+      { placement: places({ hasBackend: false, installId: opId }) },
+      { do: 'start' },
+    ],
     [
       'of files alone, with a node that lacks the backend',
       { ...waiting, purpose: 'stage' },

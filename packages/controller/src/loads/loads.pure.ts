@@ -104,8 +104,9 @@ function decidePlacement(load: Load, name: ModelName, world: World): Decision {
   if ('code' in placement) return step({ type: 'failed', failure: placement })
   const best = placement.nodes.find(({ eligible }) => eligible)
   if (best === undefined) return makeRoom(load, placement, world) ?? step({ type: 'failed', failure: nowhere(name, placement) })
-  const isEnough = best.hasBackend || load.purpose === 'stage'
-  return { do: isEnough ? 'start' : 'install', nodeId: best.node_id }
+  const { node_id: nodeId, installId } = best
+  if (best.hasBackend || load.purpose === 'stage') return { do: 'start', nodeId }
+  return installId === null ? { do: 'install', nodeId } : step({ type: 'install_submitted', nodeId, installId })
 }
 
 const nowhere = (name: ModelName, placement: Placement): Failure => ({

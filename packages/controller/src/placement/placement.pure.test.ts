@@ -1,4 +1,4 @@
-import { Digest, NodeId } from '@muster/protocol'
+import { Digest, NodeId, OperationId } from '@muster/protocol'
 import { describe, expect, it } from 'vitest'
 import { candidate, modelToPlace, replica } from '../../test/placement-facts.ts'
 import { choosePlacement, explainNoNode, type Candidate, type Exclusion, type PlacementModel } from './placement.pure.ts'
@@ -93,6 +93,11 @@ describe('a node is eligible', () => {
       { unfit: 'no', pool: ram(1), hasBackend: false },
       { isStaging: true, files: [file] },
     ],
+    [
+      'when the backend is being installed, whatever its size',
+      { availableDisk: gb, hasBackend: false, installId: OperationId.parse('op-1'), artifactSize: 3 * gb },
+      {},
+    ],
     ['for staging, at the replica limit', { maxReplicas: 1, replicas: [replica()] }, { isStaging: true }],
     ['when what it has is of an old revision', { replicas: [replica({ ...own, isCurrent: false })] }, { isSpread: true }],
     ['when what it has is on its way out', { replicas: [replica({ ...own, state: 'draining' })] }, { isSpread: true }],
@@ -104,8 +109,12 @@ describe('a node is eligible', () => {
 
 describe('between two nodes', () => {
   const running = (count: number) => Array.from({ length: count }, () => replica())
+  const lacking = { hasBackend: false }
+  const installId = OperationId.parse('op-1')
   it.each<[string, Partial<Candidate>, Partial<Candidate>, Partial<PlacementModel>]>([
     ['the one that has the backend', { hasBackend: true, replicas: running(9) }, { hasBackend: false }, {}],
+    ['the one where the backend is being installed', { ...lacking, installId, replicas: running(9) }, lacking, {}],
+    ['the one that has the backend, not one that gets it', { replicas: running(9) }, { ...lacking, installId }, {}],
     ['the one that has the files', { files: new Set([a ?? '']), replicas: running(3) }, { files: new Set([b ?? '']) }, { files: [file] }],
     ['the one that runs less', { replicas: running(1) }, { replicas: running(2) }, {}],
     ['the one without a replica of the model', { hasBackend: false }, { replicas: [replica(own)] }, {}],

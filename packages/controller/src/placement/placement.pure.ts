@@ -8,6 +8,7 @@ import {
   type NodeId,
   type NodeStatus,
   type NodeType,
+  type OperationId,
   type PlacementNode,
   type PlacementView,
   type Selector,
@@ -45,6 +46,8 @@ export interface Candidate extends NodeRoom {
   readonly runsModels: boolean
   readonly labels: Readonly<Record<string, string>>
   readonly hasBackend: boolean
+  /** The operation of an install of the backend that is under way there. */
+  readonly installId: OperationId | null
   /** Why the backend cannot be installed; null: it can, or unknown. */
   readonly unfit: string | null
   /** Download size of the backend; null: unknown. */
@@ -56,7 +59,8 @@ export interface Candidate extends NodeRoom {
 export type Exclusion = 'agent' | 'status' | 'old_worker' | 'pin' | 'selector' | 'spread' | 'unfit' | 'disk' | 'memory' | 'places'
 
 /** `isAwaited`: it is on its way, and nothing that is known about it excludes it. */
-export type JudgedNode = PlacementNode & Readonly<{ hasBackend: boolean; excludedBy: Exclusion | null; isAwaited: boolean }>
+export type JudgedNode = PlacementNode &
+  Readonly<{ hasBackend: boolean; installId: OperationId | null; excludedBy: Exclusion | null; isAwaited: boolean }>
 
 export interface Placement {
   /** The best first, ineligible nodes last. */
@@ -83,6 +87,7 @@ export function choosePlacement(model: PlacementModel, candidates: readonly Cand
       reason: why === null ? '' : why.reason,
       score,
       hasBackend: node.hasBackend,
+      installId: node.installId,
       excludedBy: why === null ? null : why.by,
       isAwaited: why?.by === 'status' && node.isArriving && findLastingExclusion(model, node, criteria) === null,
     }
@@ -176,7 +181,8 @@ function excludeByDisk({ files, isStaging, backend }: PlacementModel, node: Cand
   const free = freeDisk(node)
   if (free === Infinity) return null
   const ofFiles = files.reduce((sum, { digest, size }) => sum + (digest !== null && node.files.has(digest) ? 0 : (size ?? 0)), 0)
-  const ofBackend = isStaging || node.hasBackend ? 0 : (node.artifactSize ?? 0)
+  // An install that is under way checks the disk for itself.
+  const ofBackend = isStaging || node.hasBackend || node.installId !== null ? 0 : (node.artifactSize ?? 0)
   // Nothing to fetch fits on a full disk.
   if (ofFiles + ofBackend === 0 || ofFiles + ofBackend <= free) return null
   const what = ofBackend === 0 ? 'its files need' : `its files and the backend ${backend} need`
@@ -203,7 +209,10 @@ function excludeByReplicaLimit(node: Candidate): ExclusionReason | null {
 const countOf = ({ name }: PlacementModel, { replicas }: Candidate): number =>
   replicas.reduce((count, { model, state, isCurrent }) => count + Number(model === name && isCurrent && state !== 'draining'), 0)
 
-/** In order of weight: not where it just failed, not where a replica runs, where the backend is, where the files are, where few replicas run. */
+/**
+ * In order of weight: not where it just failed, not where a replica runs, where the backend is or is being installed, where the
+ * files are, where few replicas run.
+ */
 function scoreOf(model: PlacementModel, node: Candidate): number {
   const { files, avoid, isStaging } = model
   const there = files.reduce((count, { digest }) => count + Number(digest !== null && node.files.has(digest)), 0)
@@ -211,7 +220,7 @@ function scoreOf(model: PlacementModel, node: Candidate): number {
   const free = isStaging && node.availableDisk !== null ? Math.min(40, Math.log2(node.availableDisk + 1)) : 0
   return (
     1_000 +
-    (node.hasBackend ? 100 : 0) +
+    (node.hasBackend ? 100 : node.installId === null ? 0 : 60) +
     ofFiles +
     Math.floor(free) -
     Math.min(40, node.replicas.length) -

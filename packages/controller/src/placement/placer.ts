@@ -1,6 +1,15 @@
 // Gathers the facts about all nodes and chooses a placement (placement.pure.ts). Nothing is reserved: a placement takes
 // effect when the replica's row is written, and the writer compares `seen` to detect a decision on stale facts.
-import { type BackendName, Digest, isArriving, type ModelConfig, type NodeId, nodeStatus, type ReplicaId } from '@muster/protocol'
+import {
+  type BackendName,
+  Digest,
+  isArriving,
+  type ModelConfig,
+  type NodeId,
+  nodeStatus,
+  type OperationId,
+  type ReplicaId,
+} from '@muster/protocol'
 import { type Catalogue, findOffer, isOffered, type Offers, unknownBackend } from '../gallery/catalogue.ts'
 import { SourceUnavailable } from '../gallery/resolve-source.ts'
 import { desiredReplicas, limitsOf } from '../loads/replica-set.pure.ts'
@@ -33,17 +42,16 @@ export type Placer = (request: PlacementRequest) => Promise<{ placement: Placeme
 /** Placements within this time share one reading of the galleries. */
 const galleryAgeMs = 30_000
 
-/** Throws a FleetError when no gallery offers the backend and no node has it. */
+/** Throws a FleetError when no gallery offers the backend and no node has it or gets it. */
 export function createPlacer({ placement: store, catalogue, inFlight, onRefused }: PlacerDeps): Placer {
   return async ({ config, purpose, avoid, pin, without = [] }) => {
     const { replicas: all, uploads } = await store.replicas()
     const replicas = all.map((replica) => (without.includes(replica.id) ? { ...replica, state: 'vacated' as const } : replica))
     const digests = new Set([config, ...replicas].flatMap(({ files }) => files.flatMap((file) => contentOf(file) ?? [])))
     const nodes = await store.nodes({ backend: config.backend, digests: [...digests] })
-    const hasBackend = (node: PlacementNodeFacts): boolean => node.hasBackend
-    const offers = purpose === 'stage' || nodes.every(hasBackend) ? null : await readOffers(config.backend, catalogue, nodes)
-    const isKnown = nodes.some((node) => node.hasBackend || node.isDamaged)
-    const unknown = offers === null || isKnown ? null : unknownReason(offers, config.backend, nodes)
+    const isNeeded = purpose !== 'stage' && !nodes.every(({ hasBackend }) => hasBackend)
+    const offers = isNeeded ? await readOffers(config.backend, catalogue, nodes) : null
+    const unknown = offers === null || nodes.some((node) => hasOrGets(node) || node.isDamaged) ? null : unknownReason(offers, config.backend, nodes)
     if (unknown !== null) throw unknown
     const sizeOf = sizesOf(nodes, uploads)
     const model: PlacementModel = {
@@ -70,10 +78,13 @@ export function createPlacer({ placement: store, catalogue, inFlight, onRefused 
   }
 }
 
+/** The backend is on the node, or is being installed there. */
+const hasOrGets = ({ hasBackend, install }: PlacementNodeFacts): boolean => hasBackend || install !== null
+
 /** A recent reading is enough, unless it lacks a backend that no node has: it may be offered since. */
 async function readOffers(backend: BackendName, catalogue: Catalogue, nodes: readonly PlacementNodeFacts[]): Promise<Offers> {
   const recent = await catalogue({ maxAgeMs: galleryAgeMs })
-  const isEnough = nodes.some((node) => node.hasBackend) ? isOffered(recent, backend) : unknownReason(recent, backend, nodes) === null
+  const isEnough = nodes.some(hasOrGets) ? isOffered(recent, backend) : unknownReason(recent, backend, nodes) === null
   return isEnough ? recent : await catalogue()
 }
 
@@ -152,7 +163,8 @@ function candidateOf(node: PlacementNodeFacts, replicas: readonly NodeReplica[],
     runsModels: node.features.includes('async'),
     labels: facts.model.selector === null ? {} : effectiveLabels(node),
     hasBackend: node.hasBackend,
-    unfit: node.hasBackend ? null : unfitReason(node, facts),
+    installId: installToFollow(node, facts),
+    unfit: hasOrGets(node) ? null : unfitReason(node, facts),
     artifactSize: node.hasBackend ? null : facts.artifactSizeFor(node),
     files,
     pool: poolOf(resources, node.capability),
@@ -163,6 +175,12 @@ function candidateOf(node: PlacementNodeFacts, replicas: readonly NodeReplica[],
     vacatedMemory: sumOf(({ state, readyMs }) => state === 'vacated' && readyMs !== null),
     pendingMemory: sumOf(({ state, readyMs, exitedBeforeMs }) => state === 'exited' && readyMs !== null && !isReportedFor(exitedBeforeMs)),
   }
+}
+
+/** A load follows an install that is under way. One that failed is submitted again, which retries it at once, if it is still offered. */
+function installToFollow({ hasBackend, install, ...node }: PlacementNodeFacts, { unfitFor }: PlacementFacts): OperationId | null {
+  if (hasBackend || install === null) return null
+  return install.isFailing && unfitFor(node) === null ? null : install.id
 }
 
 /** Bytes still to fetch. Fetched bytes are already missing from the free space. */

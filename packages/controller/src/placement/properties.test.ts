@@ -1,6 +1,6 @@
 // Properties of every placement over random nodes and models, checked by following decisions one after the other as
 // controllers make them.
-import { ModelName, NodeId, matchesSelector, type Selector } from '@muster/protocol'
+import { ModelName, NodeId, OperationId, matchesSelector, type Selector } from '@muster/protocol'
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { candidate, modelToPlace, replica } from '../../test/placement-facts.ts'
@@ -30,6 +30,7 @@ const nodes = fc.array(
     isArriving: fc.boolean(),
     labels: fc.record({ zone: fc.constantFrom('a', 'b') }, { requiredKeys: [] }),
     hasBackend: fc.boolean(),
+    installId: fc.constantFrom(OperationId.parse('op-1'), ...many(null)),
     unfit: fc.constantFrom('no build', ...many(null)),
     artifactSize: fc.option(fc.integer({ max: 50 * mb, min: 0 })),
     availableDisk: fc.option(fc.integer({ max: 500 * mb, min: 0 }), { freq: 1 }),

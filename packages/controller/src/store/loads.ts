@@ -13,7 +13,7 @@ import {
 import { sql, type Kysely, type Transaction } from 'kysely'
 import { isCaughtUp } from './routes.ts'
 import { fromLoadRow, loadColumns, type ListedLoad, type LoadRecord, type LoadRow, type ReadyFacts } from './load-rows.ts'
-import type { ProgressTick, Read } from './intents.ts'
+import { type ProgressTick, type Read, rowNameOf } from './intents.ts'
 import { lockModel } from './models.ts'
 import { nodeIsReachable } from './nodes.ts'
 import { changeReplica, isConfirmed, lockToRetake, lockToStart, type ReplicaChange } from './replicas.ts'
@@ -170,6 +170,15 @@ export class LoadStore {
       where l.state in ('installing', 'starting', 'ready') and exists (
         select from nodes n join node_pulses p on p.node_id = n.id where n.id = l.node_id
           and (not ${nodeIsReachable()} or n.draining and l.state <> 'ready')
+      ) order by l.model, l.ordinal limit ${limit}`)
+  }
+
+  /** Loads that failed for lack of their backend before it was installed on some node. */
+  async findArrived(limit: number): Promise<Read<LoadRecord>> {
+    return await this.#read(sql`
+      where l.state = 'failed' and l.failure ->> 'source' = 'backend' and exists (
+        select from intents i join models m on m.name = l.model
+        where i.backend = ${rowNameOf(sql`m.backend`)} and i.state = 'applied' and i.kind <> 'delete' and i.finished_at > l.failed_at
       ) order by l.model, l.ordinal limit ${limit}`)
   }
 

@@ -1,6 +1,7 @@
 // The facts for placement: all nodes and live replicas, in three statements whatever their number.
 import {
   NodeId,
+  OperationId,
   ReplicaId,
   Resources,
   Scheduling,
@@ -33,6 +34,8 @@ export interface PlacementNodeFacts {
   readonly hasBackend: boolean
   /** The node has the backend, with files missing or changed: an install repairs it. */
   readonly isDamaged: boolean
+  /** The operation of an open install of the backend. `isFailing`: it failed and is retried later. */
+  readonly install: Readonly<{ id: OperationId; isFailing: boolean }> | null
   /** The download size of the backend on this node; null: unknown. */
   readonly artifactSize: number | null
   /** The requested files that the node has, with their sizes. */
@@ -113,6 +116,8 @@ interface NodeRow {
   readonly resources: string
   readonly has_backend: boolean
   readonly is_damaged: boolean
+  readonly install_id: string | null
+  readonly is_install_failing: boolean
   readonly artifact_size: number | null
   readonly files: string | null
 }
@@ -154,10 +159,12 @@ export class PlacementStore {
     const { rows } = await sql<NodeRow>`
       select n.id, n.name, n.node_type, n.features, n.os, n.arch, n.capability, n.reported_labels::text, n.label_overrides::text, n.vram_budget,
         n.approved_at is not null as approved, n.draining, p.liveness, p.answering, p.last_seen_at, p.resources::text,
-        -- The inventory follows a moment after the result.
         n.inventory @> ${damaged}::jsonb as is_damaged,
+        -- The inventory follows a moment after the result.
         n.inventory @> ${JSON.stringify([{ name: backend }])}::jsonb and not n.inventory @> ${damaged}::jsonb
           or coalesce(i.state = 'applied' and i.kind <> 'delete' and coalesce(n.inventory_at < i.finished_at, true), false) as has_backend,
+        case when i.state in ('waiting', 'sending', 'working') and i.kind <> 'delete' and not i.cancel_requested then i.op_id end as install_id,
+        coalesce(i.state = 'waiting' and i.last_failure is not null, false) as is_install_failing,
         (i.plan ->> 'sizeBytes')::bigint as artifact_size,
         (select jsonb_object_agg(f.digest, f.size) from jsonb_to_recordset(n.files) as f (digest text, size bigint)
           where f.digest = any(${digests}::text[]))::text as files
@@ -227,6 +234,7 @@ const nodeOf = (row: NodeRow, once: Once): PlacementNodeFacts => ({
   resources: once.resources(row.resources),
   hasBackend: row.has_backend,
   isDamaged: row.is_damaged,
+  install: row.install_id === null ? null : { id: OperationId.parse(row.install_id), isFailing: row.is_install_failing },
   artifactSize: row.artifact_size,
   files: new Map(Object.entries(once.sizes(row.files ?? '{}'))),
 })

@@ -4,7 +4,7 @@
 //   installing   the intent for the backend on that node, submitted by the load; the reconciler carries it out
 //   starting     the worker; controllers receive, poll, and detect a stall
 //   ready        the worker's process; its exit, or its node's silence, ends it
-//   failed       the clock (`nextAt`); without it only `load` or a new revision reopens it
+//   failed       the clock (`nextAt`); without it only `load`, a new revision or the missing backend reopens it
 // Steps of many rows at once are written in SQL by the same rules (controller `store`): `claimed` by `claim`; `hurried` by
 // `reconsider` and, fresh, by `ensureLoads`; `looked` by `hurryInstalling`; `node_away` by `NodeStore.remove`.
 // A replica ID is never used twice, so every report belongs to one attempt and needs no other fence.
@@ -56,7 +56,7 @@ export type LoadState = Load['state']
 
 export type LoadEvent =
   | Readonly<{ type: 'claimed'; holder: string; leaseUntil: number }>
-  /** The node was chosen and lacks the backend: its install was submitted. */
+  /** The node was chosen and lacks the backend: its install was submitted, or was under way. */
   | Readonly<{ type: 'install_submitted'; nodeId: NodeId; installId: OperationId }>
   /** The node was chosen and has everything needed; the command is sent under the lease. */
   | Readonly<{ type: 'placed'; nodeId: NodeId; opId: OperationId; replicaId: ReplicaId | null }>
@@ -64,6 +64,8 @@ export type LoadEvent =
   | Readonly<{ type: 'looked'; againInMs: number }>
   | Readonly<{ type: 'installed' }>
   | Readonly<{ type: 'install_failed'; failure: Failure }>
+  /** The backend was installed on some node after the load had failed for lack of it. */
+  | Readonly<{ type: 'backend_arrived' }>
   /** The backend's install was cancelled or superseded: a node is chosen again. */
   | Readonly<{ type: 'install_gone'; againInMs: number }>
   | Readonly<{ type: 'accepted'; quietMs: number }>
@@ -123,6 +125,8 @@ export function stepLoad(load: Load, event: LoadEvent, facts: LoadFacts): Load |
       return load.state === 'installing' ? waiting(load, now) : null
     case 'install_failed':
       return load.state === 'installing' ? failed(load, event.failure, facts) : null
+    case 'backend_arrived':
+      return load.state === 'failed' && load.failure.source === 'backend' ? { ...waiting(load, now), attempts: 0 } : null
     case 'install_gone':
       return load.state === 'installing' ? waiting(load, now + event.againInMs) : null
     case 'accepted':

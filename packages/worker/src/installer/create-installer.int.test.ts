@@ -183,7 +183,7 @@ describe('an archive', () => {
     [410, 'not_found'],
   ])('E12 is not asked for again when its server answers %i', async (status, code) => {
     registry.on(path, { do: 'answer', status })
-    await expect(carryOut(order())).rejects.toMatchObject({ failure: { code, retry: 'never' } })
+    await expect(carryOut(order())).rejects.toMatchObject({ failure: { code, retry: 'never', source: 'backend' } })
     expect(asked()).toBe(1)
   })
 })

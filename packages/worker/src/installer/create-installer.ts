@@ -14,7 +14,7 @@ import {
 } from '@muster/source'
 import type { InstallContext, Installer, InstallOutcome, InstallRequest } from '../operations/installer.ts'
 import { type BackendStore, openBackendStore } from '../storage/backend-store.ts'
-import { storageFailureOf, withStorageFailures } from '../storage/disk-space.ts'
+import { fetchFailureOf, storageFailureOf, withStorageFailures } from '../storage/disk-space.ts'
 import { type Activation, type InstalledRecord, listedDigest, matchesDigest } from '../storage/records.ts'
 import type { Threads } from '../storage/threads.ts'
 import { createOutboundClients, type OutboundClientsDeps } from '../outbound-clients.ts'
@@ -132,7 +132,16 @@ async function isIntact(deps: InstallerDeps, { digest }: InstalledRecord, contex
 
 type NewVersion = Readonly<{ request: InstallRequest; isDamaged: boolean }>
 
-async function fetchNew(deps: InstallerDeps, { request, isDamaged }: NewVersion, context: InstallContext): Promise<InstalledRecord> {
+/** The failure of the source is marked as such: another node would fail in the same way. */
+async function fetchNew(deps: InstallerDeps, version: NewVersion, context: InstallContext): Promise<InstalledRecord> {
+  try {
+    return await fetchVersion(deps, version, context)
+  } catch (error) {
+    throw error instanceof FleetError ? new FleetError(fetchFailureOf(error, 'backend'), { cause: error }) : error
+  }
+}
+
+async function fetchVersion(deps: InstallerDeps, { request, isDamaged }: NewVersion, context: InstallContext): Promise<InstalledRecord> {
   const { store, clock } = deps
   const { galleries } = deps.sources()
   // 2.

@@ -3,7 +3,7 @@ import type { Clock, Log } from '@muster/host'
 import { failureOf, FleetError, type Digest, type Failure } from '@muster/protocol'
 import { tryMirrors } from '../storage/mirrors.ts'
 import { type Blobs, type BlobSource, downloadBlob, type FetchDeps, type FetchedBlob, fileSize } from '../storage/blobs.ts'
-import { withStorageFailures } from '../storage/disk-space.ts'
+import { fetchFailureOf, withStorageFailures } from '../storage/disk-space.ts'
 import type { Holds } from '../storage/locks.ts'
 import { withSigns } from '../storage/signs.ts'
 import { type FileOrigin, findOrigin, openPeerFile, type OriginDeps } from './origins.ts'
@@ -183,7 +183,7 @@ function withPeerReasons(error: unknown, reasons: readonly string[]): FleetError
 
 /** Wrong content is not retried: the configuration, or its source, must be corrected. */
 function withFilename({ filename }: WantedFile, error: unknown): FleetError {
-  const failure: Failure = failureOf(error)
+  const failure: Failure = fetchFailureOf(error, 'files')
   const retry = failure.code === 'integrity' ? 'never' : failure.retry
   return new FleetError({ ...failure, retry, message: `${filename}: ${failure.message}`.slice(0, 8000) }, { cause: error })
 }

@@ -156,7 +156,11 @@ describe('files by https', () => {
 
   it('that do not exist fail with not_found', async () => {
     await using tested = await makeTestModelFiles()
-    expect(await failureOfStage(tested.stage('tiny', [fileAt('/nowhere')]))).toMatchObject({ code: 'not_found', retry: 'never' })
+    expect(await failureOfStage(tested.stage('tiny', [fileAt('/nowhere')]))).toMatchObject({
+      code: 'not_found',
+      retry: 'never',
+      source: 'files',
+    })
   })
 
   it('are fetched once for concurrent callers, each of which gets the progress', async () => {

@@ -66,7 +66,7 @@ describe('other workers', () => {
     const content = contentOf(10)
     const peers = [{ url: `${server.url}/files/none`, authorization: 'x' }]
     const failure = await failureOfStage(tested.stage('tiny', [wanted(`upload:${content.digest}`, content, { peers })]))
-    expect(failure).toMatchObject({ code: 'unavailable', retry: 'backoff' })
+    expect(failure).toMatchObject({ code: 'unavailable', retry: 'backoff', source: 'files' })
     expect(failure.message).toMatch(/no node that stores it is reachable.*404/)
   })
 

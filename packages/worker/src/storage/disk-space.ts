@@ -3,7 +3,7 @@
 import { statfsSync } from 'node:fs'
 import { statfs } from 'node:fs/promises'
 import { errorCode } from '@muster/host'
-import { FleetError } from '@muster/protocol'
+import { type Failure, failureOf, FleetError, ofSource } from '@muster/protocol'
 
 export async function freeBytes(root: string): Promise<number> {
   const { bavail, bsize } = await statfs(root)
@@ -45,17 +45,25 @@ export async function withStorageFailures<Result>(work: Promise<Result>): Promis
   }
 }
 
+/** A failure of this machine's file system. */
+class StorageError extends FleetError {}
+
+/** The failure of fetching content: that of its source, unless the file system of this machine failed. */
+export function fetchFailureOf(error: unknown, source: NonNullable<Failure['source']>): Failure {
+  return error instanceof StorageError ? error.failure : ofSource(failureOf(error), source)
+}
+
 /** Turns errors of the file system into failures and returns every other error unchanged. */
 export function storageFailureOf(error: unknown): unknown {
   const code = errorCode(error)
   if (!(error instanceof Error) || typeof code !== 'string') return error
   if (code === 'ENOSPC' || code === 'EDQUOT')
-    return new FleetError(
+    return new StorageError(
       { code: 'disk_full', retry: 'backoff', message: `the disk of the data directory is full (${code}): free space on it` },
       { cause: error },
     )
   if (['EIO', 'EROFS', 'EACCES', 'EPERM', 'EMFILE', 'ENFILE'].includes(code))
-    return new FleetError(
+    return new StorageError(
       { code: 'unavailable', retry: 'backoff', message: `cannot use the data directory: ${error.message}` },
       { cause: error },
     )
