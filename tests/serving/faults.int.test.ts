@@ -115,6 +115,34 @@ describe('a backend that breaks off', () => {
   })
 })
 
+it('a machine that vanishes: its requests end or are answered elsewhere within 15 s, and a slow engine keeps its own', async () => {
+  const [vanishing, other] = [await world.addNode('vanishing'), await world.addNode('other-machine')]
+  const [cut = '', moved = ''] = [...(await world.serve('cut', [vanishing])), ...(await world.serve('moved', [vanishing]))]
+  await world.serve('slow', [other])
+  vanishing.behave(cut, (_, response) => void response.writeHead(200, { 'content-type': 'text/event-stream' }).write(chunkOf('one')))
+  vanishing.behave(moved, () => undefined)
+  const slow = Promise.withResolvers<void>()
+  other.behaveUnlessTold(async (request, response) => {
+    await slow.promise
+    answerJson(completion('late'))(request, response)
+  })
+  const open = (node_: StubGateway): number => node_.requests.length
+  const stream = rawPost('{"model":"cut","stream":true}')
+  const late = world.chat('slow')
+  const elsewhere = world.chat('moved')
+  await waitFor(() => open(vanishing) === 2 && open(other) === 1 && stream.got().includes('one'), { what: 'all three requests' })
+  const good = await world.addReplica('moved', node)
+  vanishing.freeze()
+  const begun = performance.now()
+  const response = await elsewhere
+  expect([response.status, response.headers.get('x-muster-replica')]).toEqual([200, good])
+  await stream.ended
+  expect(performance.now() - begun).toBeLessThan(boundMs(15_000))
+  expect(stream.got()).toContain('the machine of the replica does not answer')
+  slow.resolve()
+  expect(await (await late).json()).toMatchObject({ choices: [{ message: { content: 'late' } }] })
+})
+
 describe('the answering replica', () => {
   it('I14 F10 another process at a recycled address never answers for the model', async () => {
     const gone = await world.addNode('recycled')

@@ -31,6 +31,8 @@ export interface StubGateway extends AsyncDisposable {
   logs(answer: (url: string, response: ServerResponse) => void): void
   /** Ends every connection as `kill -9` would. */
   cut(): void
+  /** Sends nothing more and answers nothing, also on new connections: a process that was stopped, or a machine that vanished. */
+  freeze(): void
   stop(): Promise<void>
 }
 
@@ -74,7 +76,9 @@ export async function startStubGateway({
   const open: string[] = []
   const openOf = (replica?: string): number => (replica === undefined ? open : open.filter((each) => each === replica)).length
   let onLogs: (url: string, response: ServerResponse) => void = (_, response) => void response.end()
+  let isFrozen = false
   const server = createServer((request, response) => {
+    if (isFrozen) return
     void (async () => {
       if (request.url?.startsWith('/logs') === true) {
         const token = /^Bearer (.*)$/.exec(request.headers.authorization ?? '')?.[1] ?? ''
@@ -128,6 +132,7 @@ export async function startStubGateway({
     behaveUnlessTold: (behave) => void (usual = behave),
     logs: (answer) => (onLogs = answer),
     cut,
+    freeze: () => void (isFrozen = true),
     stop,
     [Symbol.asyncDispose]: stop,
   }

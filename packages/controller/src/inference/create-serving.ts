@@ -49,7 +49,7 @@ export function createServing(deps: ServingDeps) {
   const load = createLoadEstimate({ inFlight, clock })
   deps.onInFlight(load.report)
   const suspects = createSuspects(clock)
-  const gateways = createGateways()
+  const gateways = createGateways({ clock, log })
   const dispatch = createDispatch({ table, inFlight, load, suspects, gateways, log, onRetry: () => metrics.retries.inc() })
   const cold = createColdModels({ table, loads, suspects, clock })
   const lastUse = createLastUse({ routes, idleMs: settings.idleScaleDown, clock, log })

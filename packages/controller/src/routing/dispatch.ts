@@ -54,11 +54,14 @@ export function createDispatch(deps: DispatchDeps) {
       key: routed.policy === 'prefix' ? key : null,
       markOf: (route: Route): number => route.mark,
     }
-    const among = (isExcluded: (route: Route) => boolean): ReplicaChoice<Route> | null => chooseReplica({ ...choice, isExcluded })
-    if (tried.size === 0) return among((route) => suspects.has(route.replicaId))
+    const among = (isExcluded: (route: Route) => boolean): ReplicaChoice<Route> | null =>
+      chooseReplica({ ...choice, isExcluded: (route) => isExcluded(route) || suspects.has(route.replicaId) })
+    const isTried = (route: Route): boolean => tried.has(route.replicaId)
+    // A replica on a machine that does not answer is better than none.
     return (
-      among((route) => tried.has(route.replicaId) || suspects.has(route.replicaId)) ??
-      among((route) => tried.get(route.replicaId) === true || suspects.has(route.replicaId))
+      among((route) => isTried(route) || gateways.isSilent(route.origin)) ??
+      among(isTried) ??
+      (tried.size === 0 ? null : among((route) => tried.get(route.replicaId) === true))
     )
   }
 
