@@ -2,11 +2,10 @@
 import { newId, errorMessage } from '@muster/host'
 import { FleetError, Incarnation, type NodeId, type Session, type WorkerSettings as ClusterSettings } from '@muster/protocol'
 import { openServices, type Services, type WorkerContext, type WorkerDeps } from './assemble.ts'
-import type { GatewayIdentity } from './gateway/authorize.ts'
 import { startGateway } from './gateway/start-gateway.ts'
 import { connectNatsBus, createBusConnection, type BusConnection } from './membership/bus-connection.ts'
 import { initialMembership, type Membership } from './membership/membership.pure.ts'
-import { loadNodeKey, openNodeRecord } from './membership/node-record.ts'
+import { gatewayIdentity, loadNodeKey, openNodeRecord } from './membership/node-record.ts'
 import { describeWorker, logMembership, runMembership } from './membership/run-membership.ts'
 import { createPresence } from './presence.ts'
 import { thisRuntime } from './resources/read-machine.ts'
@@ -73,7 +72,8 @@ async function join(context: WorkerContext, { services, live, link }: Parts): Pr
     settings,
     controllers: node.controllers(),
     isReady: () => live.membership?.state === 'joined' && link.isConnected(),
-    identity: () => identityOf(live.membership),
+    identity: () => gatewayIdentity(live.membership, node.record()),
+    lastPort: node.record().gateway?.port ?? null,
     replicas,
     openLog: replicas.openLog,
     files: models,
@@ -93,7 +93,7 @@ async function join(context: WorkerContext, { services, live, link }: Parts): Pr
     await monitor.ready
     const registration = () =>
       describeWorker({ settings, key, incarnation, monitor, gatewayUrl: url, os: thisRuntime.os, arch: thisRuntime.arch })
-    const apply = createTransition(context, services, { live, connection })
+    const apply = createTransition(context, services, { live, connection, gatewayPort: gateway.port })
     const hasToken = settings.token !== undefined
     const end = await runMembership(
       { client, incarnation, hasToken, registration, apply, onPolled: metrics.polled, random, clock, log, signal },
@@ -115,7 +115,7 @@ type Transition = (next: Membership, before: Membership | null) => Promise<void>
 function createTransition(
   { node, log }: WorkerContext,
   { operations, replicas }: Services,
-  { live, connection }: { live: LiveState; connection: BusConnection },
+  { live, connection, gatewayPort }: { live: LiveState; connection: BusConnection; gatewayPort: number },
 ): Transition {
   return async (next, before) => {
     live.membership = next
@@ -125,15 +125,9 @@ function createTransition(
       operations.forget()
       replicas.forget().catch((error: unknown) => log.error('cannot stop the replicas of a removed node', { error }))
     }
-    await node.store(next)
+    await node.store(next, gatewayPort)
     if (next.state !== 'ended') connection.set(next.state === 'joined' ? { nodeId: next.nodeId, bus: next.session.bus } : null)
   }
-}
-
-/** Only an approved node has the secret that controllers use at its gateway. */
-function identityOf(now: Membership | null): GatewayIdentity | null {
-  if (now?.state !== 'joined' || now.session.gateway_secret === undefined) return null
-  return { nodeId: now.nodeId, secret: now.session.gateway_secret }
 }
 
 /** An administrator deleted the node: its operations and replicas are void. */

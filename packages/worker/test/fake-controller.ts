@@ -37,6 +37,8 @@ export interface FakeController extends AsyncDisposable {
   /** While set, every request gets this answer (or, null, the real one). */
   intercept: ((path: string) => Answer | null) | null
   now: () => Date
+  /** Accepts requests and never answers, as a stopped process does. */
+  isFrozen: boolean
   /** Cuts every connection and listens no more. */
   stop(): Promise<void>
 }
@@ -69,9 +71,9 @@ export const apiError = (status: number, code: string, details?: object): Answer
 export async function startFakeController(cluster: Cluster, port = 0): Promise<FakeController> {
   const verify = createRequestVerifier()
   const stopping = new AbortController()
-  const state = { polls: [], requests: [], intercept: null, now: () => new Date() } as Pick<
+  const state = { polls: [], requests: [], intercept: null, now: () => new Date(), isFrozen: false } as Pick<
     FakeController,
-    'polls' | 'requests' | 'intercept' | 'now'
+    'polls' | 'requests' | 'intercept' | 'now' | 'isFrozen'
   >
 
   const handle = async (request: IncomingMessage): Promise<Answer> => {
@@ -88,6 +90,7 @@ export async function startFakeController(cluster: Cluster, port = 0): Promise<F
     return answer({ cluster, state, path, json: JSON.parse(body.toString()), key: verified.publicKey, request, signal: stopping.signal })
   }
   const server = createServer((request, response) => {
+    if (state.isFrozen) return
     handle(request).then(
       (planned) => send(response, planned),
       () => response.destroy(),

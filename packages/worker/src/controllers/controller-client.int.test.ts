@@ -2,6 +2,7 @@ import { createServer, type Server } from 'node:http'
 import { once } from 'node:events'
 import { createNodeKey, silentLog, systemClock } from '@muster/host'
 import { nodeAgentRoutes } from '@muster/protocol'
+import { waitFor } from '@muster/testkit'
 import { afterEach, describe, expect, it } from 'vitest'
 import { recordingLog } from '../../test/recording-log.ts'
 import { createControllerClient, parseRetryAfter } from './controller-client.ts'
@@ -15,14 +16,19 @@ afterEach(() => {
 })
 
 type Reply = { status: number; body: string; headers?: Record<string, string> }
-async function serve(reply: (request: { timestamp: string }) => Reply | null): Promise<{ url: string; asked: () => number }> {
+async function serve(
+  reply: (request: { timestamp: string }) => Reply | null,
+  { until = () => true }: { until?: () => boolean } = {},
+): Promise<{ url: string; asked: () => number }> {
   let asked = 0
   const server = createServer((request, response) => {
     asked += 1
     const planned = reply({ timestamp: String(request.headers['x-muster-timestamp']) })
     if (planned === null) return
-    response.writeHead(planned.status, planned.headers ?? {})
-    response.end(planned.body)
+    void waitFor(until, { what: 'the time to answer' }).then(() => {
+      response.writeHead(planned.status, planned.headers ?? {})
+      response.end(planned.body)
+    })
   }).listen(0, '127.0.0.1')
   servers.push(server)
   await once(server, 'listening')
@@ -103,6 +109,59 @@ describe('the next controller', () => {
     const asking = client([first.url, nobody])
     await asking.call(nodeAgentRoutes.register, call)
     expect(asking.current()).toBe(first.url)
+  })
+})
+
+describe('a hedged request', () => {
+  const hedged = { ...call, hedgeMs: 20 }
+
+  it('goes to the next controller while one is frozen, and stays with the controller that answers', async () => {
+    const frozen = await serve(() => null)
+    const good = await serve(() => registered)
+    const log = recordingLog()
+    const asking = client([frozen.url, good.url], log)
+    expect(await asking.call(nodeAgentRoutes.register, { ...hedged, timeoutMs: 60_000 })).toMatchObject({ kind: 'ok' })
+    expect(asking.current()).toBe(good.url)
+    expect(log.lines.map(({ message }) => message)).toEqual(['controller switched'])
+    await asking.call(nodeAgentRoutes.register, hedged)
+    expect([frozen.asked(), good.asked()]).toEqual([1, 2])
+  })
+
+  it('gets past any number of frozen controllers', async () => {
+    const frozen = [await serve(() => null), await serve(() => null), await serve(() => null)] as const
+    const good = await serve(() => registered)
+    const urls = [frozen[0].url, frozen[1].url, frozen[2].url, good.url] as const
+    expect(await client(urls).call(nodeAgentRoutes.register, { ...hedged, timeoutMs: 60_000 })).toMatchObject({ kind: 'ok' })
+  })
+
+  it('stays with the answer of the first controller, also when that is slow', async () => {
+    const second = await serve(() => null)
+    const slow = await serve(() => registered, { until: () => second.asked() > 0 })
+    const asking = client([slow.url, second.url])
+    expect(await asking.call(nodeAgentRoutes.register, hedged)).toMatchObject({ kind: 'ok' })
+    expect(asking.current()).toBe(slow.url)
+  })
+
+  it('is not sent twice when the first controller fails at once: the caller paces its retries', async () => {
+    const failing = await serve(() => error(503, 'unavailable'))
+    const good = await serve(() => registered)
+    const asking = client([failing.url, good.url])
+    expect(await asking.call(nodeAgentRoutes.register, { ...hedged, hedgeMs: 60_000 })).toMatchObject({ kind: 'refused', status: 503 })
+    expect(good.asked()).toBe(0)
+    expect(asking.current()).toBe(good.url)
+  })
+
+  it('waits for the others when one of them fails', async () => {
+    const failing = await serve(() => error(503, 'unavailable'))
+    const slow = await serve(() => registered, { until: () => failing.asked() > 0 })
+    expect(await client([slow.url, failing.url]).call(nodeAgentRoutes.register, hedged)).toMatchObject({ kind: 'ok' })
+  })
+
+  it('fails when no controller answers in time, and begins with another one the next time', async () => {
+    const frozen = [await serve(() => null), await serve(() => null)] as const
+    const asking = client([frozen[0].url, frozen[1].url])
+    expect(await asking.call(nodeAgentRoutes.register, { ...hedged, timeoutMs: 100 })).toMatchObject({ kind: 'unreachable' })
+    expect(asking.current()).toBe(frozen[1].url)
   })
 })
 

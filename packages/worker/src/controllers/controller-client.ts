@@ -1,5 +1,5 @@
 // Signed requests to the controllers. Any controller answers for the cluster: when one is unreachable or fails, the next request
-// goes to another one.
+// goes to another one; when one is silent, a hedged request goes to the next one too.
 import type { z } from 'zod'
 import { parseJson, type Clock, errorMessage } from '@muster/host'
 import { ApiError, FleetError, type Route } from '@muster/protocol'
@@ -16,7 +16,14 @@ export type Answer<T> =
   | Readonly<{ kind: 'refused'; status: number; code: string; message: string; retryAfterMs: number | null }>
   | Readonly<{ kind: 'unreachable'; url: string; reason: string; retryAfterMs: number | null }>
 
-export type Call = Readonly<{ params?: Readonly<Record<string, string>>; body: unknown; timeoutMs: number; signal: AbortSignal }>
+export type Call = Readonly<{
+  params?: Readonly<Record<string, string>>
+  body: unknown
+  timeoutMs: number
+  /** Hedges: after this time without an answer the same request goes to the next controller too, and the first answer counts. */
+  hedgeMs?: number
+  signal: AbortSignal
+}>
 type AnyRoute<R extends z.ZodType> = Route<z.ZodType, z.ZodType, z.ZodType, R>
 
 export interface ControllerClient {
@@ -42,24 +49,78 @@ export function createControllerClient(deps: FailoverDeps): ControllerClient {
     return requestJson({ method: route.method, url: target, headers, body: bytes, timeoutMs, signal })
   }
 
-  const call: ControllerClient['call'] = async (route, request) => {
-    const url = failover.current()
+  const ask = async <R extends z.ZodType>(url: string, route: AnyRoute<R>, request: Call): Promise<Answer<z.output<R>>> => {
     try {
       let response = await send({ url }, route, request)
       if (failover.isSkewed(response)) response = await send({ url }, route, request)
       // The clock of the previous process was ahead: this request is signed with a later time.
       const newest = refusedTime(response, { status: 409, code: 'registration_outdated', detail: 'newest' })
       if (newest !== null) response = await send({ url, after: newest }, route, request)
-      const answer = parseAnswer(route, { url, response })
-      if (answer.kind === 'unreachable' || (answer.kind === 'refused' && answer.status >= 500)) failover.rotate(url)
-      return answer
+      return parseAnswer(route, { url, response })
     } catch (error) {
       request.signal.throwIfAborted()
-      failover.rotate(url)
       return { kind: 'unreachable', url, reason: errorMessage(error), retryAfterMs: null }
     }
   }
+  const call: ControllerClient['call'] = async (route, request) => {
+    const current = failover.current()
+    const { hedgeMs, signal } = request
+    const { url, answer } = await firstAnswer({
+      urls: hedgeMs === undefined ? [current] : failover.all(),
+      hedgeMs: hedgeMs ?? 0,
+      ask: (each, stop) => ask(each, route, { ...request, signal: stop }),
+      clock: deps.clock,
+      signal,
+    })
+    if (isInconclusive(answer)) failover.rotate(current)
+    else if (url !== current) failover.prefer(url)
+    return answer
+  }
   return { call, open: (wanted) => download({ failover, clock: deps.clock }, wanted), current: failover.current, all: failover.all }
+}
+
+const isInconclusive = (answer: Answer<unknown>): boolean =>
+  answer.kind === 'unreachable' || (answer.kind === 'refused' && answer.status >= 500)
+
+type Hedge<T> = Readonly<{
+  /** Never empty. */
+  urls: readonly string[]
+  hedgeMs: number
+  ask: (url: string, signal: AbortSignal) => Promise<Answer<T>>
+  clock: Clock
+  signal: AbortSignal
+}>
+type HedgedAnswer<T> = Readonly<{ url: string; answer: Answer<T> }>
+
+/**
+ * Returns the first conclusive answer, else the last one. A controller that fails at once is not hedged, since the caller paces its
+ * retries. Silence leads to the next controller: a frozen process accepts connections and answers nothing.
+ */
+async function firstAnswer<T>({ urls, hedgeMs, ask, clock, signal }: Hedge<T>): Promise<HedgedAnswer<T>> {
+  const done = new AbortController()
+  const stop = AbortSignal.any([signal, done.signal])
+  const asked = new Map<string, Promise<HedgedAnswer<T>>>()
+  try {
+    for (let next = 0; ;) {
+      const url = urls[next]
+      if (url !== undefined) {
+        next += 1
+        asked.set(
+          url,
+          ask(url, stop).then((answer) => ({ url, answer })),
+        )
+      }
+      const silence = next < urls.length ? [clock.sleep(hedgeMs, stop).then(() => null)] : []
+      const first = await Promise.race([...asked.values(), ...silence])
+      if (first === null) continue
+      asked.delete(first.url)
+      if (asked.size === 0 || !isInconclusive(first.answer)) return first
+    }
+  } finally {
+    done.abort()
+    // The requests that are given up reject.
+    await Promise.allSettled(asked.values())
+  }
 }
 
 function parseAnswer<R extends z.ZodType>(

@@ -21,6 +21,8 @@ export interface ControllerFailover {
   all(): readonly string[]
   /** Switches away from a controller that failed. Does nothing when another one is current by now. */
   rotate(from: string): void
+  /** Switches to a controller that answered while the current one was silent. */
+  prefer(url: string): void
   sign(request: SigningRequest): Record<string, string>
   /** True when a controller refused because of clock skew; later requests are signed with the controllers' time. */
   isSkewed(answer: { readonly status: number; readonly body: unknown }): boolean
@@ -43,6 +45,12 @@ export function createControllerFailover({ key, urls, clock, log }: FailoverDeps
       const known = urls()
       preferred = known[(known.indexOf(from) + 1) % known.length] ?? known[0]
       if (preferred !== from) log.info('controller switched', { from, to: preferred })
+    },
+    prefer(url) {
+      const from = current()
+      if (url === from) return
+      preferred = url
+      log.info('controller switched', { from, to: url })
     },
     sign: ({ method, target, body, after }) => {
       const now = new Date(Math.max(clock.now() + offsetMs, after === undefined ? 0 : after + 1))

@@ -2,6 +2,7 @@ import { connect } from 'node:net'
 import { networkInterfaces } from 'node:os'
 import { mintGatewayToken, silentLog, systemClock } from '@muster/host'
 import { gatewayScope, NodeId, Resources } from '@muster/protocol'
+import { freePort } from '@muster/testkit'
 import { afterEach, describe, expect, it } from 'vitest'
 import { createWorkerMetrics } from '../metrics.ts'
 import { openGateway, type Gateway } from './gateway.ts'
@@ -91,6 +92,7 @@ describe('its address', () => {
     ...deps,
     settings: { gatewayListen: undefined, gatewayUrl: undefined },
     controllers: ['http://127.0.0.1:8080'],
+    lastPort: null,
     random: () => 0,
     clock: systemClock,
     log: silentLog,
@@ -117,6 +119,19 @@ describe('its address', () => {
 
   it('is found through the next controller when one has no address', async () => {
     expect(await urlOf({ controllers: ['http://no-such-host.invalid:8080', 'http://127.0.0.1:1'] })).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/)
+  })
+
+  it('has the port of the last run, unless another program took it or the settings name one', async () => {
+    const lastPort = await freePort()
+    expect(await urlOf({ lastPort })).toBe(`http://127.0.0.1:${lastPort}`)
+    // The gateway that was just opened has it.
+    const other = await urlOf({ lastPort })
+    expect(other).toMatch(/^http:\/\/127\.0\.0\.1:\d+$/)
+    expect(other).not.toBe(`http://127.0.0.1:${lastPort}`)
+    const named = await freePort()
+    expect(await urlOf({ lastPort, settings: { gatewayListen: `127.0.0.1:${named}`, gatewayUrl: undefined } })).toBe(
+      `http://127.0.0.1:${named}`,
+    )
   })
 
   it('is refused, naming the flag, when the port is taken', async () => {

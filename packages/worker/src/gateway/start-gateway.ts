@@ -1,7 +1,7 @@
 // Starts the gateway on the configured address, or on one that the controllers can reach, and determines its URL.
 import { createSocket } from 'node:dgram'
 import { lookup } from 'node:dns/promises'
-import { type Clock, type Log, errorMessage } from '@muster/host'
+import { type Clock, errorCode, type Log, errorMessage } from '@muster/host'
 import { backoffMs, FleetError } from '@muster/protocol'
 import type { WorkerSettings } from '../settings.ts'
 import { type Gateway, type GatewayDeps, openGateway } from './gateway.ts'
@@ -11,6 +11,8 @@ export type StartGatewayDeps = Omit<GatewayDeps, 'host' | 'port'> &
   Readonly<{
     settings: Pick<WorkerSettings, 'gatewayListen' | 'gatewayUrl'>
     controllers: readonly [string, ...string[]]
+    /** The port of the last run; null on the first. Used again where the settings leave the choice. */
+    lastPort: number | null
     random: () => number
     clock: Clock
     log: Log
@@ -23,7 +25,7 @@ export async function startGateway(deps: StartGatewayDeps): Promise<StartedGatew
   const { settings } = deps
   const wanted = parseListenAddress(settings.gatewayListen ?? ':0') ?? { host: null, port: 0 }
   const host = wanted.host ?? (await findRoute(deps))
-  const gateway = await openGateway({ ...deps, host, port: wanted.port }).catch((error: unknown) => {
+  const gateway = await openAt(deps, { host, port: wanted.port }).catch((error: unknown) => {
     const reason = errorMessage(error)
     throw new FleetError(
       { code: 'invalid', retry: 'never', message: `the gateway cannot listen on ${host}:${wanted.port} (--gateway-listen): ${reason}` },
@@ -37,6 +39,17 @@ export async function startGateway(deps: StartGatewayDeps): Promise<StartedGatew
   } catch (error) {
     await gateway.close()
     throw error
+  }
+}
+
+async function openAt(deps: StartGatewayDeps, { host, port }: { host: string; port: number }): Promise<Gateway> {
+  const { lastPort } = deps
+  if (port !== 0 || lastPort === null) return await openGateway({ ...deps, host, port })
+  try {
+    return await openGateway({ ...deps, host, port: lastPort })
+  } catch (error) {
+    if (errorCode(error) !== 'EADDRINUSE') throw error
+    return await openGateway({ ...deps, host, port })
   }
 }
 

@@ -1,9 +1,20 @@
 import { cp, readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { BusError, connectNats, type Bus } from '@muster/bus'
-import { openDataDir, silentLog, systemClock } from '@muster/host'
-import { backendList, heartbeat, nodeEvents, nodeStop, type Heartbeat, type NodeEvent, type NodeId } from '@muster/protocol'
-import { freePort, makeTempDir, startNats, waitFor } from '@muster/testkit'
+import { mintGatewayToken, openDataDir, silentLog, systemClock } from '@muster/host'
+import {
+  backendList,
+  gatewayPaths,
+  gatewayScope,
+  heartbeat,
+  nodeEvents,
+  nodeStop,
+  ReplicaId,
+  type Heartbeat,
+  type NodeEvent,
+  type NodeId,
+} from '@muster/protocol'
+import { boundMs, freePort, makeTempDir, startNats, waitFor } from '@muster/testkit'
 import { afterEach, describe, expect, it } from 'vitest'
 import { apiError, createFakeCluster, startFakeController, type FakeController } from '../../test/fake-controller.ts'
 import { newHub, startTestWorker, type TestWorker, type TestWorkerOptions } from '../../test/start-test-worker.ts'
@@ -334,6 +345,56 @@ describe('a member', () => {
     expect(await oneMore()).toMatchObject({ node_id: node.id })
     expect(again.nodeId()).toBe(node.id)
     expect(second.polls.length).toBeGreaterThan(1)
+  })
+
+  it('that restarts while controllers cannot register it answers them at its old address with its old secret', async () => {
+    const { cluster, controller, worker, node, start, oneMore, directory } = await member()
+    const before = node.registration.gateway_url
+    const ask = async (secret: string): Promise<number> => {
+      const replica = ReplicaId.parse('r-1')
+      const token = mintGatewayToken({ secret, nodeId: node.id, scope: gatewayScope.replica(replica), controller: 'c-1' })
+      const headers = { authorization: `Bearer ${token}` }
+      return (await fetch(`${before}${gatewayPaths.replica(replica)}/v1/models`, { headers })).status
+    }
+    expect(await ask('gateway-secret')).toBe(404)
+    await worker.stop()
+    // Their database is down.
+    controller.intercept = () => apiError(503, 'unavailable')
+    await start({ token: null })
+    await waitFor(async () => (await fetch(`${before}/healthz`).catch(() => null))?.status === 200, { what: 'the gateway' })
+    // The token was accepted: the replica is not known, but the caller is.
+    expect(await ask('gateway-secret')).toBe(404)
+    expect(await ask('another')).toBe(401)
+    expect((await stat(join(directory, 'node.json'))).mode & 0o777).toBe(0o600)
+    controller.intercept = null
+    await oneMore()
+    expect([...cluster.nodes.values()][0]?.registration.gateway_url).toBe(before)
+  })
+
+  it('that was deleted keeps no secret of its gateway', async () => {
+    const { node, remove, worker, directory } = await member(null)
+    const stored = async (): Promise<unknown> => JSON.parse(await readFile(join(directory, 'node.json'), 'utf8'))
+    expect(await stored()).toMatchObject({ gateway: { secret: 'gateway-secret' } })
+    remove(node.id)
+    await worker.ended
+    expect(await stored()).toMatchObject({ gateway: null })
+  })
+
+  it('that restarts while the controller it joined through is frozen registers at another one', async () => {
+    const { cluster, controller, oneMore, worker, node, directory, start } = await member()
+    const second = tidy(await startFakeController(cluster))
+    cluster.settings = { ...cluster.settings, controllers: [controller.url, second.url] }
+    cluster.changed()
+    await waitFor(async () => (await readFile(join(directory, 'node.json'), 'utf8')).includes(second.url), {
+      what: 'the second controller to be known',
+    })
+    await worker.stop()
+    controller.isFrozen = true
+    const begun = performance.now()
+    await start({ token: null })
+    expect(await oneMore()).toMatchObject({ node_id: node.id })
+    // 15 s is the time limit of a registration.
+    expect(performance.now() - begun).toBeLessThan(boundMs(8_000))
   })
 
   it('C2 is alive and not ready while the bus is away, and publishes a heartbeat at once when it is back', async () => {

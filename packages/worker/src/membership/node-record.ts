@@ -1,5 +1,5 @@
-// The identity of a node on disk: its key, made once on this machine, and a record of its ID, controllers and settings. The key
-// alone is the identity; the record can be lost and is restored at the next registration.
+// The identity of a node on disk: its key, made once on this machine, and a record of its ID, controllers, gateway and settings.
+// The key alone is the identity; the record can be lost and is restored at the next registration.
 import { z } from 'zod'
 import { createNodeKey, type DataDir, type Log, type NodeKey, nodeKeyFromSeed } from '@muster/host'
 import { FleetError, NodeId } from '@muster/protocol'
@@ -18,16 +18,19 @@ export async function openNodeRecord({ dataDir, given, log }: NodeRecordOptions)
     throw new FleetError({ code: 'invalid', retry: 'never', message: 'no controller is known yet: run muster worker --join URL --token T' })
   }
   const settings = mergeSettings(given, stored?.settings ?? {})
-  let record: NodeRecord = stored?.join === join ? stored : { id: null, join, controllers: [], settings: stored?.settings ?? {} }
+  let record: NodeRecord =
+    stored?.join === join ? stored : { id: null, join, controllers: [], gateway: null, settings: stored?.settings ?? {} }
   return {
     record: (): NodeRecord => record,
     settings,
     controllers: () => knownControllers(join, record.controllers),
-    async store(now: Membership): Promise<void> {
+    /** `gatewayPort`: the port on which the gateway of this run listens. */
+    async store(now: Membership, gatewayPort: number): Promise<void> {
       const next: NodeRecord = {
         ...record,
         ...('session' in now ? { controllers: now.session.settings.controllers } : {}),
         id: idOf(now, record),
+        gateway: gatewayOf(now, { last: record.gateway, port: gatewayPort }),
         // Settings are stored once a controller accepted them.
         ...(now.state === 'registering' || now.state === 'ended' ? {} : { settings: rememberedSettings(settings) }),
       }
@@ -42,6 +45,35 @@ export async function openNodeRecord({ dataDir, given, log }: NodeRecordOptions)
 function idOf(now: Membership, record: NodeRecord): NodeRecord['id'] {
   if (now.state === 'ended') return now.reason === 'deleted' ? null : record.id
   return now.nodeId
+}
+
+type GatewayRecord = NodeRecord['gateway']
+
+/** Stays until a session brings another secret, or none: the node is not approved any more. */
+function gatewayOf(now: Membership, { last, port }: { last: GatewayRecord; port: number }): GatewayRecord {
+  if ('session' in now) {
+    const { bus, gateway_secret: secret } = now.session
+    return bus === null || secret === undefined ? null : { port, secret }
+  }
+  if (now.state === 'ended') return now.reason === 'deleted' ? null : last
+  return now.nodeId === null ? null : last
+}
+
+/**
+ * The node ID and the secret that controllers use at the gateway; null for a node that is not approved. Until a controller answers,
+ * those of the last session count: controllers that cannot register a node, because their database is down, still send requests to
+ * the replicas that they know, and the replicas of the earlier process run on.
+ */
+export function gatewayIdentity(
+  now: Membership | null,
+  record: Pick<NodeRecord, 'id' | 'gateway'>,
+): Readonly<{ nodeId: NodeId; secret: string }> | null {
+  if (now?.state === 'joined') {
+    const { gateway_secret: secret } = now.session
+    return secret === undefined ? null : { nodeId: now.nodeId, secret }
+  }
+  if (record.id === null || record.gateway === null || now?.state === 'pending' || now?.state === 'ended') return null
+  return now === null || now.nodeId === record.id ? { nodeId: record.id, secret: record.gateway.secret } : null
 }
 
 const keyFile = 'node.key'
@@ -69,6 +101,11 @@ const NodeRecord = z.object({
   join: z.string(),
   /** The controllers of the latest session. */
   controllers: z.array(z.string()).max(256),
+  /** The gateway of the last run. At the same port and with the same secret, controllers reach it before it has registered again. */
+  gateway: z
+    .object({ port: z.number().int().min(1).max(65_535), secret: z.string() })
+    .nullable()
+    .catch(null),
   /** Unreadable settings must not cost the ID. */
   settings: RememberedSettings.catch({}),
 })
@@ -86,4 +123,4 @@ async function readNodeRecord(dataDir: DataDir, log: Log): Promise<NodeRecord | 
 }
 
 const writeNodeRecord = (dataDir: DataDir, record: NodeRecord): Promise<void> =>
-  dataDir.writeFile(recordFile, `${JSON.stringify(record, null, 2)}\n`)
+  dataDir.writeSecret(recordFile, `${JSON.stringify(record, null, 2)}\n`)

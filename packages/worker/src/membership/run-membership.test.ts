@@ -25,13 +25,13 @@ const refused = (status: number, code: string, retryAfterMs: number | null = nul
 function world(answers: readonly Answer<unknown>[], { tookMs = 0 } = {}) {
   const clock = createManualClock()
   const stopping = new AbortController()
-  const asked: { path: string; body: unknown; at: number }[] = []
+  const asked: { path: string; body: unknown; at: number; hedgeMs: number | null }[] = []
   const states: string[] = []
   const client: Pick<ControllerClient, 'call' | 'current'> = {
     current: () => 'http://c',
-    call: async (route, { body, signal }) => {
+    call: async (route, { body, hedgeMs = null, signal }) => {
       signal.throwIfAborted()
-      asked.push({ path: route.path, body, at: clock.monotonic() })
+      asked.push({ path: route.path, body, at: clock.monotonic(), hedgeMs })
       const answer = answers[Math.min(asked.length, answers.length) - 1]
       if (tookMs > 0) await clock.sleep(tookMs, signal)
       return answer as never
@@ -107,6 +107,19 @@ describe('asking', () => {
       { incarnation: 'i', known: 'b' },
     ])
     stop()
+  })
+
+  it('asks another controller too when one is silent, except in a long poll', async () => {
+    const bus = { url: 'local:', credentials: null, expires_at: null }
+    const approved: Answer<unknown> = { kind: 'ok', body: { id: nodeId, name: 'a', status: 'unhealthy' } }
+    const known = world([approved, session('a', bus), session('a', bus)])
+    await known.clock.advance(0)
+    expect(known.asked.slice(0, 3).map(({ hedgeMs }) => hedgeMs)).toEqual([2000, 2000, null])
+    known.stop()
+    const pending = world([registered, session('a')])
+    await pending.clock.advance(0)
+    expect(pending.asked.slice(0, 2).map(({ hedgeMs }) => hedgeMs)).toEqual([2000, null])
+    pending.stop()
   })
 
   it('logs a lasting failure once, and its end', async () => {

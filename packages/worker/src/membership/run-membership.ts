@@ -29,6 +29,8 @@ export type MembershipDeps = Readonly<{
 }>
 
 const registerTimeoutMs = 15_000
+/** A controller that works answers a registration, and the first poll of an approved node, within milliseconds. */
+const hedgeMs = 2_000
 /** A controller answers a session poll within 30 s, also when nothing changed. */
 const pollTimeoutMs = 40_000
 /**
@@ -65,7 +67,7 @@ export async function runMembership(deps: MembershipDeps, initial: Membership): 
 async function request(deps: MembershipDeps, now: Exclude<Membership, EndedMembership>): Promise<MembershipEvent> {
   const { client, signal, incarnation } = deps
   if (now.state === 'registering') {
-    const answer = await client.call(nodeAgentRoutes.register, { body: deps.registration(), timeoutMs: registerTimeoutMs, signal })
+    const answer = await client.call(nodeAgentRoutes.register, { body: deps.registration(), timeoutMs: registerTimeoutMs, hedgeMs, signal })
     return answer.kind === 'ok'
       ? { type: 'registered', nodeId: answer.body.id, isApproved: answer.body.status !== 'pending' }
       : eventOfFailure(answer)
@@ -75,6 +77,8 @@ async function request(deps: MembershipDeps, now: Exclude<Membership, EndedMembe
     params: { id: now.nodeId },
     body: { incarnation, ...known },
     timeoutMs: pollTimeoutMs,
+    // Other polls are long: silence is their normal state.
+    ...(now.state === 'registered' && now.isApproved ? { hedgeMs } : {}),
     signal,
   })
   deps.onPolled(answer.kind)
