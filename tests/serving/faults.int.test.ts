@@ -124,7 +124,7 @@ it('a machine that vanishes: its requests end or are answered elsewhere within 1
   const slow = Promise.withResolvers<void>()
   other.behaveUnlessTold(async (request, response) => {
     await slow.promise
-    answerJson(completion('late'))(request, response)
+    await answerJson(completion('late'))(request, response)
   })
   const open = (node_: StubGateway): number => node_.requests.length
   const stream = rawPost('{"model":"cut","stream":true}')

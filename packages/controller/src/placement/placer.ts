@@ -51,7 +51,8 @@ export function createPlacer({ placement: store, catalogue, inFlight, onRefused 
     const nodes = await store.nodes({ backend: config.backend, digests: [...digests] })
     const isNeeded = purpose !== 'stage' && !nodes.every(({ hasBackend }) => hasBackend)
     const offers = isNeeded ? await readOffers(config.backend, catalogue, nodes) : null
-    const unknown = offers === null || nodes.some((node) => hasOrGets(node) || node.isDamaged) ? null : unknownReason(offers, config.backend, nodes)
+    const unknown =
+      offers === null || nodes.some((node) => hasOrGets(node) || node.isDamaged) ? null : unknownReason(offers, config.backend, nodes)
     if (unknown !== null) throw unknown
     const sizeOf = sizesOf(nodes, uploads)
     const model: PlacementModel = {
