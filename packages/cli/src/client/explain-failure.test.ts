@@ -55,9 +55,15 @@ describe('explainRefusal', () => {
     ['the key is unknown', 401, new Secret('canary'), /came from \/d\/admin.key/],
     ['the key may not', 403, new Secret('canary'), /came from \/d\/admin.key/],
   ])('says how to give a key when %s', (_, status, key, hint) => {
-    const explained = explainRefusal(refusal({ status, text: envelope('unauthorized', 'no') }), target({ key }))
+    const code = status === 401 ? 'unauthorized' : 'forbidden'
+    const explained = explainRefusal(refusal({ status, text: envelope(code, 'no') }), target({ key }))
     expect(explained.hint).toMatch(hint)
     expect(`${explained.message}${explained.hint}`).not.toContain('canary')
+  })
+
+  it('says nothing about the key when a source is refused', () => {
+    const text = envelope('source_forbidden', '10.0.0.5 is a private address; to allow it: --allow-source 10.0.0.5')
+    expect(explainRefusal(refusal({ status: 403, text }), target()).hint).toBeNull()
   })
 
   it('explains that another program answers', () =>

@@ -55,7 +55,7 @@ export function explainRefusal(refusal: Refusal, target: Target): CliError {
     code: plainText(reported.code),
     status: refusal.status,
     refusal: { answer, retryAfterMs: secondsIn(refusal.retryAfter) },
-    hint: keyHint(refusal.status, target),
+    hint: keyHint(refusal.status, reported.code, target),
   })
 }
 
@@ -74,10 +74,11 @@ const isRecord = (value: unknown): value is Readonly<Record<string, unknown>> =>
 /** Only seconds; dates are ignored. */
 const secondsIn = (text: string | null | undefined): number | null => (/^\d{1,6}$/.test(text ?? '') ? Number(text) * 1000 : null)
 
-function keyHint(status: number, target: Target): string | null {
+/** A 403 with another code is about the request (a source that is not allowed), not about the key. */
+function keyHint(status: number, code: string, target: Target): string | null {
   if (status === 401 && target.key === null)
     return `no key was sent: set MUSTER_ADMIN_KEY or MUSTER_ADMIN_KEY_FILE (there is no ${target.keyFrom})`
-  if (status === 401 || status === 403)
+  if (status === 401 || (status === 403 && code === 'forbidden'))
     return `the key came from ${target.keyFrom}: set MUSTER_ADMIN_KEY or MUSTER_ADMIN_KEY_FILE to use another one`
   return null
 }
