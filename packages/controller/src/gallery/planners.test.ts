@@ -165,6 +165,18 @@ describe('an install is planned', () => {
     expect(await refusalOf(wanted())).toMatchObject(refusal)
   })
 
+  it('E13 not at all while the registry limits requests: its answer and its pause are passed on at once', async () => {
+    registry.on('manifests/', { do: 'answer', status: 429, headers: { 'retry-after': '60' } })
+    const before = registry.requests.length
+    expect(await refusalOf({ backend: name('llama') })).toMatchObject({
+      code: 'source_unavailable',
+      status: 503,
+      headers: { 'retry-after': '60' },
+      message: expect.stringMatching(/b\/llama.* limits requests \(429\); it accepts the next request in 60 s/) as string,
+    })
+    expect(registry.requests.length - before).toBeLessThanOrEqual(2)
+  })
+
   it('not at all while the registry fails: 503 with Retry-After', async () => {
     registry.on('/b/cuda', { do: 'answer', status: 503 })
     expect(await refusalOf({ backend: name('llama') }, [amd, cuda])).toMatchObject({

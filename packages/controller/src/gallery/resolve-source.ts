@@ -4,12 +4,15 @@ import { type Clock, withDeadline } from '@muster/host'
 import { Digest, FleetError, unreachable } from '@muster/protocol'
 import {
   chooseManifest,
+  failureOfStatus,
+  formatUrl,
   type OciClient,
   type Outbound,
   parseBuiltinUri,
   parseManifest,
   parseReference,
   type Platform,
+  SourceBusyError,
   sourceKind,
 } from '@muster/source'
 import type { BuiltinBlobs } from '../builtin/builtin-blobs.ts'
@@ -39,9 +42,15 @@ const timeoutMs = 20_000
 
 export function createResolveSource(deps: ResolveSourceDeps): ResolveSource {
   return async (source, platform, signal) => {
+    const { clock } = deps
+    const endsAt = clock.monotonic() + timeoutMs
+    // A source that asks for a longer pause (a rate limit) is reported at once, with its answer.
+    const oci = deps.oci.reporting((cause, waitMs) => {
+      if (clock.monotonic() + waitMs > endsAt) throw cause
+    })
     try {
-      return await withDeadline({ clock: deps.clock, ms: timeoutMs, what: `resolving ${source.uri}`, signal }, (until) =>
-        resolve(deps, { source, platform, signal: until }),
+      return await withDeadline({ clock, ms: timeoutMs, what: `resolving ${source.uri}`, signal }, (until) =>
+        resolve({ ...deps, oci }, { source, platform, signal: until }),
       )
     } catch (error) {
       throw toSourceError(error)
@@ -59,7 +68,7 @@ async function resolve(deps: ResolveSourceDeps, query: ResolveQuery): Promise<Re
       return await firstOf(query, (uri) => resolveImage(deps.oci, uri, query))
     case 'archive': {
       const digest = archiveDigest(source)
-      return await firstOf(query, async (uri) => ({ digest, sizeBytes: await sizeOfArchive(deps.outbound, uri, query.signal) }))
+      return await firstOf(query, async (uri) => ({ digest, sizeBytes: await sizeOfArchive(deps, uri, query.signal) }))
     }
     case 'builtin':
       return await resolveBuiltin(await deps.builtin, query)
@@ -89,19 +98,18 @@ function archiveDigest({ uri, sha256, digest }: Source): Digest {
 }
 
 /** Checks that the archive exists. On servers without HEAD the first byte is requested. */
-async function sizeOfArchive(outbound: Outbound, uri: string, signal: AbortSignal): Promise<number | null> {
+async function sizeOfArchive({ outbound, clock }: ResolveSourceDeps, uri: string, signal: AbortSignal): Promise<number | null> {
   const url = URL.parse(uri)
   if (url === null) throw invalidSource(`${JSON.stringify(uri)} is not a URL`)
   const head = await outbound.request({ url, method: 'HEAD', signal })
   head.body.destroy()
   if (head.status === 200) return bytesIn(head.headers['content-length'])
   const part = await outbound.request({ url, headers: { range: 'bytes=0-0' }, signal })
-  part.body.destroy()
+  const isThere = part.status === 200 || part.status === 206
+  if (isThere) part.body.destroy()
   if (part.status === 200) return bytesIn(part.headers['content-length'])
   if (part.status === 206) return bytesIn(/\/(\d+)$/.exec(part.headers['content-range'] ?? '')?.[1])
-  const message = `cannot fetch ${uri}: ${part.url.host} answered ${part.status}`
-  if (part.status === 429 || part.status >= 500) throw new FleetError({ code: 'unavailable', retry: 'backoff', message })
-  throw part.status === 404 || part.status === 410 ? notOffered(message) : invalidSource(message)
+  throw await failureOfStatus(part, { what: `the archive ${formatUrl(url)}`, server: part.url.host, now: clock.now() })
 }
 
 const bytesIn = (text: string | undefined): number | null =>
@@ -140,9 +148,13 @@ async function firstOf<T>({ source, signal }: ResolveQuery, resolveAt: (uri: str
 
 /** The source did not respond; a retry may help. */
 export class SourceUnavailable extends FleetError {
-  constructor(message: string, options?: ErrorOptions) {
+  /** The pause that the source asks for; null: it does not say. */
+  readonly retryAfterMs: number | null
+
+  constructor(message: string, options: ErrorOptions & { readonly retryAfterMs?: number | null } = {}) {
     super({ code: 'unavailable', retry: 'backoff', message: message.slice(0, 8192) }, options)
     this.name = 'SourceUnavailable'
+    this.retryAfterMs = options.retryAfterMs ?? null
   }
 }
 
@@ -153,5 +165,6 @@ export const invalidSource = (message: string): FleetError => new FleetError({ c
 function toSourceError(error: unknown): unknown {
   if (!(error instanceof FleetError)) return error
   const { code, message } = error.failure
-  return code === 'unavailable' || code === 'timeout' ? new SourceUnavailable(message, { cause: error }) : error
+  if (code !== 'unavailable' && code !== 'timeout') return error
+  return new SourceUnavailable(message, { cause: error, retryAfterMs: error instanceof SourceBusyError ? error.retryAfterMs : null })
 }

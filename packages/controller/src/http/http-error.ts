@@ -59,7 +59,8 @@ export function toHttpError(error: unknown): HttpError {
   if (error instanceof HttpError) return error
   if (error instanceof SourceForbidden) return new HttpError(403, 'source_forbidden', error.message, { cause: error })
   if (error instanceof SourceUnavailable) {
-    return new HttpError(503, 'source_unavailable', error.message, { headers: { 'retry-after': '10' }, cause: error })
+    const seconds = Math.ceil((error.retryAfterMs ?? 10_000) / 1000)
+    return new HttpError(503, 'source_unavailable', error.message, { headers: { 'retry-after': String(seconds) }, cause: error })
   }
   if (error instanceof Refused) return new HttpError(refusalStatus[error.code], error.code, error.message)
   if (error instanceof FleetError) {

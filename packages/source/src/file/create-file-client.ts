@@ -3,7 +3,7 @@ import type { Clock, Log } from '@muster/host'
 import { FleetError } from '@muster/protocol'
 import { type OpenedStream, openAtOffset } from '../outbound/open-at-offset.ts'
 import { type Outbound, formatUrl } from '../outbound/outbound.ts'
-import { createBusyRetry } from '../outbound/busy-retry.ts'
+import { createBusyRetry, type OnWait } from '../outbound/busy-retry.ts'
 import { failureOfStatus } from '../outbound/status-failure.ts'
 
 export interface OpenAt {
@@ -12,7 +12,10 @@ export interface OpenAt {
   readonly validator?: string | null
   /** Called at each attempt: a signature expires. Not sent to another origin. */
   readonly headers?: () => Promise<Readonly<Record<string, string>>>
+  /** How to give credentials to this server, for errors; absent when it takes none. */
+  readonly howToLogIn?: string | undefined
   readonly signal: AbortSignal
+  readonly onWait?: OnWait | undefined
 }
 
 /** Opens from `offset` on if the server supports it; otherwise from the beginning, as its answer states. */
@@ -27,12 +30,13 @@ export interface FileClientOptions {
 
 export function createFileClient({ outbound, clock, log, random = Math.random }: FileClientOptions): FileClient {
   const patiently = createBusyRetry({ clock, log, random })
-  return async (url, { offset, validator = null, headers, signal }) => {
+  return async (url, { offset, validator = null, headers, howToLogIn, signal, onWait }) => {
     const what = formatUrl(url)
+    const hint = howToLogIn === undefined ? {} : { howToLogIn }
     const request: Parameters<typeof openAtOffset>[1]['request'] = async (rangeHeaders, okStatuses) => {
-      const response = await outbound.request({ url, headers: { ...(await headers?.()), ...rangeHeaders }, signal })
+      const response = await outbound.request({ url, headers: { ...(await headers?.()), ...rangeHeaders }, signal, what })
       if (!okStatuses.includes(response.status))
-        throw await failureOfStatus(response, { what, server: response.url.host, now: clock.now() })
+        throw await failureOfStatus(response, { what, server: response.url.host, now: clock.now(), ...hint })
       const encoding = response.headers['content-encoding'] ?? 'identity'
       if (encoding === 'identity') return response
       response.body.destroy()
@@ -43,6 +47,6 @@ export function createFileClient({ outbound, clock, log, random = Math.random }:
         message: `${what} is sent with the encoding ${encoding.slice(0, 40)}, which was not requested`,
       })
     }
-    return await patiently(() => openAtOffset(offset, { request, what, validator }), signal)
+    return await patiently(() => openAtOffset(offset, { request, what, validator }), signal, onWait)
   }
 }

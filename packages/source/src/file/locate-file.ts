@@ -24,7 +24,7 @@ export interface S3Credentials {
   readonly sessionToken: Secret | null
 }
 
-export type LocatedFile = Readonly<{ url: URL }> & Pick<OpenAt, 'headers'>
+export type LocatedFile = Readonly<{ url: URL }> & Pick<OpenAt, 'headers' | 'howToLogIn'>
 
 export function locateFile(
   uri: Extract<ModelUri, { kind: 'web' | 'hf' | 's3' }>,
@@ -36,13 +36,19 @@ export function locateFile(
     case 'hf': {
       const { endpoint, token } = origins.hf
       const url = below(endpoint, `${uri.repository}/resolve/${encode(uri.revision)}/${uri.path.split('/').map(encode).join('/')}`)
-      return token === null ? { url } : { url, headers: async () => ({ authorization: `Bearer ${token.reveal()}` }) }
+      const howToLogIn = 'set --hf-token (MUSTER_HF_TOKEN) of workers to a token that may read it'
+      return token === null
+        ? { url, howToLogIn }
+        : { url, howToLogIn, headers: async () => ({ authorization: `Bearer ${token.reveal()}` }) }
     }
     case 's3': {
       const { endpoint, region, credentials } = origins.s3
       // The bucket is in the path, not in the host: stores other than Amazon's support only this form, and Amazon's still does.
       const url = below(endpoint ?? `https://s3.${region}.amazonaws.com`, `${uri.bucket}/${uri.key.split('/').map(encode).join('/')}`)
-      return credentials === null ? { url } : { url, headers: () => signed(url, { region, credentials, now: clock.now() }) }
+      const howToLogIn = 'set --s3-access-key-id and --s3-secret-access-key of workers to a key that may read it'
+      return credentials === null
+        ? { url, howToLogIn }
+        : { url, howToLogIn, headers: () => signed(url, { region, credentials, now: clock.now() }) }
     }
     default:
       return unreachable(uri)

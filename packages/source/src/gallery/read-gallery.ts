@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url'
 import { errorMessage } from '@muster/host'
 import { type Digest, FleetError } from '@muster/protocol'
 import type { Outbound } from '../outbound/outbound.ts'
+import { failureOfStatus } from '../outbound/status-failure.ts'
 import type { Gallery } from './choose.ts'
 import { galleryLimits } from './parse-gallery.ts'
 import { parseGalleryBeside, type ParseJob, parseModelGalleryBeside } from './parse-thread.ts'
@@ -28,10 +29,14 @@ export type GalleryReader = ReturnType<typeof createGalleryReader>
 
 function createTextReader({ outbound, readBuiltin }: GalleryReaderDeps) {
   async function fetchText(name: string, url: URL, signal: AbortSignal): Promise<string> {
-    const response = await outbound.request({ url, headers: { accept: 'application/yaml, text/yaml, text/plain, */*' }, signal })
+    const what = `cannot read the gallery ${name}`
+    const headers = { accept: 'application/yaml, text/yaml, text/plain, */*' }
+    const response = await outbound.request({ url, headers, signal, what })
     if (response.status === 200) return await response.text(galleryLimits.maxBytes)
+    const now = Date.parse(response.headers['date'] ?? '')
+    if (response.status === 429) throw await failureOfStatus(response, { what, server: response.url.host, now })
     response.body.destroy()
-    const message = `cannot read the gallery ${name}: ${response.url.host} answered ${response.status}`
+    const message = `${what}: ${response.url.host} answered ${response.status}`
     if (response.status === 404 || response.status === 410) throw new FleetError({ code: 'not_found', retry: 'never', message })
     throw new FleetError({ code: 'unavailable', retry: 'backoff', message })
   }

@@ -5,7 +5,7 @@ import { z } from 'zod'
 import { parseIpAddress } from '../outbound/classify-address.ts'
 import type { Outbound } from '../outbound/outbound.ts'
 import { failureOfStatus } from '../outbound/status-failure.ts'
-import type { Credential, CredentialSource } from './credentials.ts'
+import { type Credential, type CredentialSource, howToLogIn } from './credentials.ts'
 
 export interface TokenRequest {
   /** The registry of the reference, to which the credentials belong. */
@@ -55,7 +55,8 @@ export function createAuthenticator({ outbound, credentials, clock }: { outbound
             headers: credential === null ? {} : { authorization: basic(credential) },
           })
     const what = `a token for ${wanted.registry} from ${realm.host}`
-    if (response.status !== 200) throw await failureOfStatus(response, { what, server: realm.host, now: clock.now() })
+    if (response.status !== 200)
+      throw await failureOfStatus(response, { what, server: realm.host, now: clock.now(), howToLogIn: howToLogIn(wanted.registry) })
     const { token, seconds } = parseToken(await response.text(largestAnswer), what)
     return { header: `Bearer ${token}`, goodUntil: began + seconds * 900 }
   }

@@ -294,6 +294,32 @@ describe('E12 E13 E14 a registry in trouble', () => {
     expect([registry.requests.length, waits]).toEqual([1, []])
   })
 
+  it.each([401, 403])('E12 %i names the image, the registry and the setting for credentials', async (status) => {
+    registry.on('manifests/v1', { do: 'answer', status })
+    const refusal = String(await resolve().catch((error: unknown) => error))
+    expect(refusal).toContain(`${registry.host}/a/b`)
+    expect(refusal).toContain(`set --docker-config to a file with a login for ${registry.host}`)
+    expect(refusal).toContain('MUSTER_DOCKER_CONFIG')
+  })
+
+  it('E13 a rate limit is called one, with the pause, also to a caller who waits', async () => {
+    registry.on('manifests/v1', { do: 'answer', status: 429, headers: { 'retry-after': '60' } })
+    const reported: [string, number][] = []
+    const reporting = client().reporting((cause, waitMs) => void reported.push([cause.message, waitMs]))
+    const said = `${registry.host} limits requests (429); it accepts the next request in 60 s`
+    await expect(reporting.resolve(reference(), amd64, never)).rejects.toThrow(said)
+    expect(reported).toEqual([1, 2, 3].map(() => [expect.stringContaining(said), 63_000]))
+  })
+
+  it('E13 a caller whose deadline comes first gets the rate limit at once', async () => {
+    registry.on('manifests/v1', { do: 'answer', status: 429, headers: { 'retry-after': '60' } })
+    const impatient = client().reporting((cause) => {
+      throw cause
+    })
+    await expect(impatient.resolve(reference(), amd64, never)).rejects.toThrow('limits requests (429)')
+    expect([registry.requests.length, waits]).toEqual([1, []])
+  })
+
   it('E12 its message is shown without control characters, and shortened', async () => {
     const message = `\u001b[31mred\u0007\n${'x'.repeat(5000)}`
     registry.on('manifests/v1', { do: 'answer', status: 404, body: JSON.stringify({ errors: [{ message }] }) })
@@ -383,6 +409,8 @@ describe('E7 a layer', () => {
     await expect(new Promise((_, reject) => first.stream.once('error', reject))).rejects.toEqual(
       failing('unavailable', 'backoff', /cut off/),
     )
+    // The error names the image, not only the host that was cut off.
+    expect(first.stream.errored?.message).toContain(`blob ${layer.digest} of ${registry.host}/a/b: ${registry.host}: `)
     const { length } = Buffer.concat(came)
     const second = await open(length)
     expect([second.offset, Buffer.concat([...came, await buffer(second.stream)]).equals(layer.bytes)]).toEqual([length, true])

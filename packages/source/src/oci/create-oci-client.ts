@@ -1,7 +1,7 @@
 // Images and artifacts from registries: resolves references to digests and opens blobs. The tag is read once; then everything
 // goes by digest.
 import { Digest, FleetError } from '@muster/protocol'
-import { createBusyRetry, type RetryBusy } from '../outbound/busy-retry.ts'
+import { createBusyRetry, type OnWait, type RetryBusy } from '../outbound/busy-retry.ts'
 import { openAtOffset, type OpenedStream } from '../outbound/open-at-offset.ts'
 import type { OutboundResponse } from '../outbound/outbound.ts'
 import { failureOfStatus } from '../outbound/status-failure.ts'
@@ -18,6 +18,7 @@ import {
   parseManifest,
   type Platform,
 } from './manifest.ts'
+import { howToLogIn } from './credentials.ts'
 import { formatReference, type OciReference } from './reference.ts'
 import { createRegistryApi, type RegistryOptions, type RegistryRequest } from './registry-api.ts'
 
@@ -28,6 +29,8 @@ export interface OciClient {
   resolveFile(wanted: ArtifactQuery): Promise<ArtifactFile>
   /** From `offset` on if the registry supports it; otherwise from the beginning, as its answer states. */
   openBlob(reference: OciReference, digest: Digest, at: { offset: number; signal: AbortSignal }): Promise<OpenedStream>
+  /** The same client, which reports each wait for a registry. */
+  reporting(onWait: OnWait): OciClient
 }
 
 /** Mirrors are separate references that the caller tries in order. */
@@ -41,6 +44,7 @@ export function ociClientOver(call: RegistryCall): OciClient {
     resolve: (reference, platform, signal) => resolveImage(call, { reference, platform, signal }),
     resolveFile: (wanted) => resolveArtifact(call, wanted),
     openBlob: (reference, digest, { offset, signal }) => openBlob(call, { reference, digest, offset, signal }),
+    reporting: (onWait) => ociClientOver({ ...call, patiently: (work, signal) => call.patiently(work, signal, onWait) }),
   }
 }
 
@@ -57,9 +61,11 @@ export function createRegistryCall(options: RegistryOptions & { readonly random?
   return {
     patiently: createBusyRetry({ clock, log, random }),
     async send(request, { what, okStatuses }) {
-      const response = await sendOnce(request)
+      const response = await sendOnce({ ...request, what })
       if (okStatuses.includes(response.status)) return response
-      throw await failureOfStatus(response, { what, server: 'the registry', now: clock.now() })
+      const { registry } = request.reference
+      const server = response.url.host === registry ? registry : `${response.url.host} (for ${registry})`
+      throw await failureOfStatus(response, { what, server, now: clock.now(), howToLogIn: howToLogIn(registry) })
     },
   }
 }

@@ -13,6 +13,10 @@ export type Credential =
 /** Finds the credential for a registry as in a reference: host, or host and port. */
 export type CredentialSource = (registry: string) => Promise<Credential | null>
 
+/** Part of the error of a registry that refuses access. */
+export const howToLogIn = (registry: string): string =>
+  `set --docker-config to a file with a login for ${registry} (for controllers and workers also MUSTER_DOCKER_CONFIG)`
+
 export const noCredentials: CredentialSource = () => Promise.resolve(null)
 
 const Login = z.object({

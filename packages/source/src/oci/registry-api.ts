@@ -6,7 +6,7 @@ import { type Authorization, createAuthenticator, parseChallenges } from './auth
 import type { CredentialSource } from './credentials.ts'
 import type { OciReference } from './reference.ts'
 
-export interface RegistryRequest extends Pick<OutboundRequest, 'headers' | 'signal' | 'limits'> {
+export interface RegistryRequest extends Pick<OutboundRequest, 'headers' | 'signal' | 'limits' | 'what'> {
   readonly reference: Pick<OciReference, 'registry' | 'repository'>
   readonly method?: NonNullable<OutboundRequest['method']>
   /** Below `/v2/<repository>/`, or the URL of an upload, which gets credentials only on the registry's origin. */
@@ -37,7 +37,7 @@ export function createRegistryApi({ outbound, credentials, clock, log }: Registr
   const authorizations = new Map<string, Authorization>()
 
   const sendTo = (base: URL, request: RegistryRequest, header: string | undefined): Promise<OutboundResponse> => {
-    const { reference, path, method = 'GET', headers, body, signal, limits } = request
+    const { reference, path, method = 'GET', headers, body, signal, limits, what } = request
     const url = typeof path === 'string' ? new URL(`/v2/${reference.repository}/${path}`, base) : path
     return outbound.request({
       url,
@@ -46,6 +46,7 @@ export function createRegistryApi({ outbound, credentials, clock, log }: Registr
       headers: { ...headers, ...(header === undefined || url.origin !== base.origin ? {} : { authorization: header }) },
       ...(body === undefined ? {} : { body: body() }),
       ...(limits === undefined ? {} : { limits }),
+      ...(what === undefined ? {} : { what }),
     })
   }
 

@@ -159,6 +159,33 @@ describe('H19 E16 SEC21 where a request may go', () => {
     await expect(check(url, [entry])).rejects.toThrow(/^source_forbidden: /)
   })
 
+  it.each([
+    'https://169.254.169.254/latest/meta-data/',
+    'https://169.254.0.1/',
+    'https://[fe80::1]/',
+    'https://[fd00:ec2::254]/',
+    'https://metadata.google.internal/',
+    'https://meta.test/',
+    'https://0.0.0.0/',
+    'https://224.0.0.1/',
+  ])('%s is refused, and nobody is advised to allow it', async (url) => {
+    for (const allow of [[], ['meta.test']]) {
+      const refusal = await check(url, allow).catch((error: unknown) => error)
+      expect(refusal).toMatchObject({ message: expect.stringMatching(/^source_forbidden: .*, not a source$/) })
+      expect(String(refusal)).not.toContain('--allow-source')
+    }
+  })
+
+  it.each([
+    ['advises to allow the target when the host that redirects is listed', ['registry.test'], '; to allow it: --allow-source 10.0.0.5 ('],
+    ['gives no advice when another host redirects', [], 'is a private address ('],
+  ])('a redirect to a private address names both, and %s', async (_, allow, text) => {
+    const redirectedFrom = new URL('https://registry.test/x?signature=abc')
+    const checked = checkTarget(new URL('https://10.0.0.5/'), { allow: parseAllowList(allow), lookup: async () => [], redirectedFrom })
+    await expect(checked).rejects.toThrow(`source_forbidden: 10.0.0.5 is a private address`)
+    await expect(checked).rejects.toThrow(`${text}https://registry.test/x redirects there)`)
+  })
+
   it('I21 a refusal shows neither a password nor a query', async () => {
     await expect(check('http://someone:hunter2@public.test/p?signature=abc')).rejects.toSatisfy(
       (error: Error) => !error.message.includes('hunter2') && !error.message.includes('abc') && error.message.includes('public.test/p'),

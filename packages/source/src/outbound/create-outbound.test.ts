@@ -224,6 +224,13 @@ describe('E16 SEC21 redirects', () => {
     expect(registry.requests).toHaveLength(1)
   })
 
+  it('inward advise nobody to allow the metadata address', async () => {
+    registry.on('/start', { do: 'redirect', to: 'http://169.254.169.254/latest/meta-data/' })
+    const refusal = String(await get(`${registry.url}/start`).catch((error: unknown) => error))
+    expect(refusal).toContain(`169.254.169.254 is a metadata address, not a source (${registry.url}/start redirects there)`)
+    expect(refusal).not.toContain('--allow-source')
+  })
+
   it('that never end are refused after five', async () => {
     registry.on('/loop', { do: 'redirect', to: '/loop' })
     await expect(get(`${registry.url}/loop`)).rejects.toThrow('more than 5 redirects')

@@ -5,9 +5,8 @@ import { isIP } from 'node:net'
 import { getCACertificates } from 'node:tls'
 import { type Clock, type Log, version, withDeadline } from '@muster/host'
 import { FleetError } from '@muster/protocol'
-import { canonicalName, parseAllowList } from './allow-list.ts'
-import { checkTarget, type Lookup, type Target } from './check-target.ts'
-import { parseIpAddress } from './classify-address.ts'
+import { parseAllowList } from './allow-list.ts'
+import { checkTarget, hasUrl, type Lookup, type Target } from './check-target.ts'
 import { exchange } from './exchange.ts'
 import { type Outbound, type OutboundLimits, type OutboundRequest, type OutboundResponse, formatUrl, SourceForbidden } from './outbound.ts'
 
@@ -32,17 +31,20 @@ export function createOutbound(options: OutboundOptions): Outbound {
   const ca = options.ca === undefined ? {} : { ca: [...getCACertificates('default'), ...options.ca] }
 
   // The lookup of the system cannot be cancelled, so the caller stops waiting.
-  const check = (url: URL, signal: AbortSignal, ms: number): Promise<Target> =>
-    withDeadline({ clock: options.clock, ms, what: `resolving ${url.hostname}`, signal }, () => checkTarget(url, { allow, lookup }))
+  const check = (to: RedirectTarget, signal: AbortSignal, ms: number): Promise<Target> => {
+    const rules = { allow, lookup, ...(to.from === undefined ? {} : { redirectedFrom: to.from }) }
+    return withDeadline({ clock: options.clock, ms, what: `resolving ${to.url.hostname}`, signal }, () => checkTarget(to.url, rules))
+  }
 
   const follow = async (request: OutboundRequest): Promise<OutboundResponse> => {
     const { method = 'GET', body, signal, maxRedirects = defaultRedirects } = request
     const limits = { ...defaultLimits, ...request.limits }
+    const named = request.what === undefined ? {} : { what: request.what }
     let to: RedirectTarget = { url: request.url, headers: { 'user-agent': `muster/${version}`, ...request.headers } }
     for (let left = maxRedirects; ; left--) {
       signal.throwIfAborted()
-      const target = await check(to.url, signal, limits.headersMs)
-      const sent = { target, method, headers: to.headers, signal, limits, clock: options.clock, ...ca }
+      const target = await check(to, signal, limits.headersMs)
+      const sent = { target, method, headers: to.headers, signal, limits, clock: options.clock, ...named, ...ca }
       const response = await exchange(body === undefined ? sent : { ...sent, body })
       const next = followRedirect({ ...to, method }, response)
       if (next === null) return response
@@ -62,12 +64,7 @@ export function createOutbound(options: OutboundOptions): Outbound {
         throw error
       }
     },
-    isListed(url) {
-      const port = Number(url.port === '' ? (url.protocol === 'https:' ? 443 : 80) : url.port)
-      const name = canonicalName(url)
-      const address = parseIpAddress(name.replace(/^\[(.*)\]$/, '$1'))
-      return address === null ? allow.hasName(name, port) : allow.hasAddress(address, port)
-    },
+    isListed: (url) => hasUrl(allow, url),
   }
 }
 
@@ -81,7 +78,11 @@ async function resolveName(name: string): Promise<string[]> {
 }
 
 // The target of a redirect, and the headers that go along.
-export type RedirectTarget = Readonly<{ url: URL; headers: Readonly<Record<string, string>> }>
+export type RedirectTarget = Readonly<{
+  url: URL
+  headers: Readonly<Record<string, string>>
+  /** The URL that redirects here. */ from?: URL
+}>
 
 const redirects: ReadonlySet<number> = new Set([301, 302, 303, 307, 308])
 const longestLocation = 8192
@@ -104,5 +105,5 @@ export function followRedirect(
   const isSameOrigin = url.origin === sent.url.origin
   // Dropped headers stay dropped, also when a later redirect leads back.
   const kept = Object.entries(sent.headers).filter(([name]) => isSameOrigin || forAnybody.has(name.toLowerCase()))
-  return { url, headers: Object.fromEntries(kept) }
+  return { url, headers: Object.fromEntries(kept), from: sent.url }
 }

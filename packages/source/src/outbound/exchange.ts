@@ -12,7 +12,7 @@ import { parseIpAddress } from './classify-address.ts'
 import { type OutboundLimits, type OutboundRequest, type OutboundResponse, formatUrl, SourceForbidden } from './outbound.ts'
 import { abortReason, responseOf, watchBody } from './watch-body.ts'
 
-type Exchange = Pick<OutboundRequest, 'method' | 'body' | 'signal'> &
+type Exchange = Pick<OutboundRequest, 'method' | 'body' | 'signal' | 'what'> &
   Readonly<{ target: Target; headers: Readonly<Record<string, string>>; limits: OutboundLimits; clock: Clock; ca?: readonly string[] }>
 
 /** Node tries the addresses one after the other; its default of 250 ms is too short for distant servers. */
@@ -21,7 +21,10 @@ const patientConnect = { autoSelectFamily: true, autoSelectFamilyAttemptTimeout:
 export async function exchange(options: Exchange): Promise<OutboundResponse> {
   const { target, signal, clock, limits } = options
   const { url } = target
-  const failed = (reason: string, cause?: unknown): FleetError => unavailable(url, reason, cause)
+  const failed = (reason: string, cause?: unknown): FleetError => {
+    const where = options.what === undefined ? formatUrl(url) : `${options.what}: ${url.host}`
+    return new FleetError({ code: 'unavailable', retry: 'backoff', message: `${where}: ${reason}` }, { cause })
+  }
   const late = new AbortController()
   const answered = new AbortController()
   try {
@@ -39,7 +42,7 @@ export async function exchange(options: Exchange): Promise<OutboundResponse> {
     const message = await response.finally(() => answered.abort())
     await limit
     const body = watchBody(message, { stallMs: limits.stallMs, clock, signal, failed })
-    return responseOf(message, body, { url, what: formatUrl(url) })
+    return responseOf(message, body, { url, what: options.what ?? formatUrl(url) })
   } catch (error) {
     if (signal.aborted) throw abortReason(signal)
     if (error instanceof FleetError) throw error
@@ -104,9 +107,6 @@ async function sendBody(request: ClientRequest, body: OutboundRequest['body'], s
   await pipeline(Readable.from(body), request).catch(() => undefined)
   request.setTimeout(0)
 }
-
-const unavailable = (url: URL, reason: string, cause: unknown): FleetError =>
-  new FleetError({ code: 'unavailable', retry: 'backoff', message: `${formatUrl(url)}: ${reason}` }, { cause })
 
 function describe(error: unknown): string {
   if (error instanceof AggregateError && error.errors.length > 0) return describe(error.errors[0])

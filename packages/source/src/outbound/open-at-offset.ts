@@ -9,6 +9,8 @@ export type OpenedStream = Readonly<{
   offset: number
   /** The total size, if the server reports it. */
   size: number | null
+  /** Its name in errors. */
+  what?: string
   /** Identifies this content among others under the same name; null when the server sends no tag. */
   validator: string | null
 }>
@@ -25,7 +27,7 @@ export interface ResumeRequest {
 export async function openAtOffset(offset: number, resume: ResumeRequest): Promise<OpenedStream> {
   // Another range than the requested one is useless: fetch from the beginning.
   const opened = (await tryOpen(offset, resume)) ?? (await tryOpen(0, resume))
-  if (opened !== null) return opened
+  if (opened !== null) return { ...opened, what: resume.what }
   throw new FleetError({
     code: 'unavailable',
     retry: 'backoff',

@@ -17,6 +17,8 @@ export interface OutboundRequest {
   readonly signal: AbortSignal
   readonly maxRedirects?: number
   readonly limits?: Partial<OutboundLimits>
+  /** The name of the content in errors; default: its URL. */
+  readonly what?: string
 }
 
 export interface OutboundLimits {
@@ -40,9 +42,12 @@ export interface OutboundResponse {
 
 /** A forbidden target. Retries do not help: an operator has to list the source or change it. */
 export class SourceForbidden extends FleetError {
+  readonly reason: string
+
   constructor(reason: string) {
     super({ code: 'invalid', retry: 'never', message: `source_forbidden: ${reason}`.slice(0, 2000) })
     this.name = 'SourceForbidden'
+    this.reason = reason
   }
 }
 

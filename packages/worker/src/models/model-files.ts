@@ -19,7 +19,6 @@ import {
   type WorkerSettings as ClusterSettings,
 } from '@muster/protocol'
 import { type FileOrigins, platformOf } from '@muster/source'
-import type { BuiltinSource } from '../installer/builtin-source.ts'
 import type { EffectiveSettings } from '../settings.ts'
 import type { WorkProgress } from '../work/reports.ts'
 import { createBlobs, type FetchDeps, fileSize } from '../storage/blobs.ts'
@@ -34,6 +33,7 @@ import { createFetchFile } from './fetch-file.ts'
 import { createKnownSources } from './source-records.ts'
 import { createModelFolders } from './folders.ts'
 import { modelLayoutOf } from './layout.ts'
+import type { OriginDeps } from './origins.ts'
 import { modelFileSettings, type ModelFileSettings } from './settings.ts'
 import { createFindShared } from './shared-models.ts'
 import { createStaging } from './stage.ts'
@@ -74,7 +74,7 @@ export interface ModelFilesOptions {
   /** Settings of the cluster; null before the first session. */
   readonly cluster: () => ClusterSettings | null
   /** Content served by the controllers. */
-  readonly builtin: Pick<BuiltinSource, 'images' | 'references'>
+  readonly builtin: OriginDeps['builtin']
   readonly step?: Step | undefined
   /** Free space that the store leaves on this disk. */
   readonly keepFreeBytes?: number

@@ -4,7 +4,15 @@ import { open as openFile, realpath } from 'node:fs/promises'
 import { sep } from 'node:path'
 import { type Clock, errorCode, errorMessage } from '@muster/host'
 import { type Digest, FleetError, type ModelFile, unreachable } from '@muster/protocol'
-import { type FileOrigins, locateFile, openAtOffset, type OpenedStream, type OutboundResponse, type Platform } from '@muster/source'
+import {
+  type FileOrigins,
+  locateFile,
+  type OciClient,
+  openAtOffset,
+  type OpenedStream,
+  type OutboundResponse,
+  type Platform,
+} from '@muster/source'
 import { openStream } from '../controllers/http-request.ts'
 import type { BuiltinSource } from '../installer/builtin-source.ts'
 import type { OutboundClients } from '../outbound-clients.ts'
@@ -23,7 +31,7 @@ export interface FileOrigin {
 
 export interface OriginDeps {
   readonly outboundClients: () => OutboundClients
-  readonly builtin: Pick<BuiltinSource, 'images' | 'references'>
+  readonly builtin: Pick<BuiltinSource, 'references'> & Readonly<{ images: Omit<OciClient, 'reporting'> }>
   readonly origins: FileOrigins
   /** Null when models may not name files of this machine. */
   readonly modelDir: string | null
@@ -37,8 +45,8 @@ export async function findOrigin(deps: OriginDeps, file: WantedFile, signal: Abo
     case 'web':
     case 'hf':
     case 's3': {
-      const { url, headers } = locateFile(source, deps)
-      const how = headers === undefined ? { signal } : { signal, headers }
+      const { url, ...login } = locateFile(source, deps)
+      const how = { ...login, signal }
       return originWithoutDigest((at) => deps.outboundClients().files(url, { ...at, ...how }))
     }
     case 'oci': {

@@ -41,6 +41,8 @@ export interface BlobSource {
   readonly offset: number
   /** The total size that the sender announced. */
   readonly size?: number | null
+  /** Names the content and its source in errors. */
+  readonly what?: string
 }
 
 interface Download {
@@ -105,6 +107,7 @@ async function fetchOnce(deps: FetchDeps, download: ContentDownload, options: Fe
   const largest = download.size ?? deps.largestBytes
   await using file = await open(path, 'a+', 0o600)
   let have = (await file.stat()).size
+  let what = nameOf(download)
   if (have > largest) await file.truncate((have = 0))
   const failed = new AbortController()
   const hashing = threads.hash(path, { ...options, signal: AbortSignal.any([options.signal, failed.signal]) })
@@ -114,14 +117,16 @@ async function fetchOnce(deps: FetchDeps, download: ContentDownload, options: Fe
     options.onBytes?.(have)
     if (!(await isComplete({ deps, download, have, options }))) {
       await deps.requireSpace(download.size === null ? 0 : download.size - have)
-      have = await receive(deps, { file, have, hashing, largest }, { download, ...options })
+      const source = await download.open(have)
+      what = source.what ?? what
+      have = await receive(deps, { file, have, hashing, largest }, { download, source, what, ...options })
     }
     hashing.grow(have)
     hashing.finish()
     await file.datasync()
     const digest = Digest.parse(`sha256:${await hashing.result}`)
     if (download.digest === null) deps.onDigest?.(digest)
-    else if (digest !== download.digest) throw mismatch(download.digest, digest)
+    else if (digest !== download.digest) throw mismatch(what, { expected: download.digest, got: digest })
     await placeBlob(layout, { path, digest, size: have })
     return { digest, size: have }
   } catch (thrown) {
@@ -163,16 +168,14 @@ interface ReceiveTarget {
   readonly largest: number
 }
 
-type ReceiveOptions = FetchOptions & { readonly download: ContentDownload }
+type ReceiveOptions = FetchOptions & Readonly<{ download: ContentDownload; source: BlobSource; what: string }>
 
 /** Returns the final size. */
 async function receive(
   { step, requireSpace }: FetchDeps,
   { file, have, hashing, largest }: ReceiveTarget,
-  { download, signal, onBytes }: ReceiveOptions,
+  { download, source: { stream, offset, size: announced = null }, what, signal, onBytes }: ReceiveOptions,
 ): Promise<number> {
-  const { stream, offset, size: announced = null } = await download.open(have)
-  const what = nameOf(download)
   try {
     if (offset > have) throw broken(`${what} was requested from byte ${have} and was sent from byte ${offset}`)
     const size = download.size ?? announced
@@ -219,11 +222,11 @@ function broken(message: string): FleetError {
   return new FleetError({ code: 'unavailable', retry: 'backoff', message })
 }
 
-function mismatch(expected: Digest, got: Digest): FleetError {
+function mismatch(what: string, { expected, got }: { expected: Digest; got: Digest }): FleetError {
   return new FleetError({
     code: 'integrity',
     retry: 'backoff',
-    message: `the content received for ${expected} has another hash (${got}); it was removed`,
+    message: `the content received for ${what} has another hash (${got} instead of ${expected}); it was removed`,
   })
 }
 
