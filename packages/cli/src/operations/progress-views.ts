@@ -75,9 +75,15 @@ const nothing = (): void => undefined
 /** For programs that need only the outcome. */
 export const silentView: ProgressView = { put: nothing, connectionLost: nothing, connectionRestored: nothing, tick: nothing, end: nothing }
 
-/** The message of a working node changes with every tick and is left out. */
+/** The message of a working node changes with every tick and is left out, unless its source is silent. */
 const factsOf = (node: OperationNode): string =>
-  [node.status, node.phase, node.attempts, node.next_retry_at === null, isWorking(node) ? '' : (node.error ?? node.message)].join('\0')
+  [
+    node.status,
+    node.phase,
+    node.attempts,
+    node.next_retry_at === null,
+    isWorking(node) ? (node.source_silent_since ?? '') : (node.error ?? node.message),
+  ].join('\0')
 
 function nodeText(node: OperationNode, now: number): string {
   const bytes = bytesText(node.current, node.total)

@@ -23,9 +23,13 @@ const showEveryMs = 250
 const maxPeaks = 8
 
 type Peak = Readonly<{ epoch: number | null; percentage: number }>
-type Entry = Readonly<{ tick: ProgressTick; peaks: readonly Peak[]; receivedAt: number }> & { isStored: boolean }
+/** The source has delivered nothing since `since`, in milliseconds of this controller's clock; not stored. */
+export type SourceSilence = Readonly<{ since: number; server: string; reason: string }>
+type Entry = Readonly<{ tick: ProgressTick; peaks: readonly Peak[]; receivedAt: number; silence: SourceSilence | null }> & {
+  isStored: boolean
+}
 /** `receivedAt`: orders messages of several nodes. `epoch`: the try; null when the worker does not report it. */
-export type ReceivedProgress = ReportedBytes & Readonly<{ receivedAt: number; epoch: number | null }>
+export type ReceivedProgress = ReportedBytes & Readonly<{ receivedAt: number; epoch: number | null; silence: SourceSilence | null }>
 
 type RecordProgress = IntentStore['recordProgress']
 
@@ -78,7 +82,7 @@ export function createProgressCache({ recordProgress, onTicks, clock, log }: Pro
       const known = entries.get(key)
       const seq = message.seq ?? null
       if (known !== undefined && seq !== null && known.tick.seq !== null && seq <= known.tick.seq) return
-      if (entries.put(entryOf(message, known, clock.monotonic()))) news.set(keyOf(key), key)
+      if (entries.put(entryOf(message, known, clock))) news.set(keyOf(key), key)
     },
     latest: (nodeId: NodeId, opId: OperationId, since: number): ReceivedProgress | null => bytesOf(entries.get({ nodeId, opId }), since),
     /** Stores the progress of this work before its end is stored: an end keeps the bytes in the row. Never rejects. */
@@ -127,13 +131,16 @@ function createEntries() {
 
 const keyOf = ({ nodeId, opId }: { nodeId: string; opId: string }): string => `${nodeId} ${opId}`
 
-function entryOf(message: Progress, known: Entry | undefined, receivedAt: number): Entry {
+function entryOf(message: Progress, known: Entry | undefined, clock: Clock): Entry {
   const { node_id: nodeId, op_id: opId, phase, file_name: fileName, current, total, seq = null, epoch = null } = message
   const before = known?.peaks ?? []
   // Within one try the percentage never falls, also when the worker was restarted.
   const percentage = Math.max(message.percentage, before.find((peak) => peak.epoch === epoch)?.percentage ?? 0)
   const peaks = [...before.filter((peak) => peak.epoch !== epoch), { epoch, percentage }].slice(-maxPeaks)
-  return { tick: { nodeId, opId, phase, fileName, current, total, percentage, seq, epoch }, peaks, receivedAt, isStored: false }
+  const { silent_ms: silentMs = 0, ...source } = message.source_wait ?? {}
+  const silence = message.source_wait === undefined ? null : { server: '', reason: '', ...source, since: clock.now() - silentMs }
+  const tick = { nodeId, opId, phase, fileName, current, total, percentage, seq, epoch }
+  return { tick, peaks, receivedAt: clock.monotonic(), silence, isStored: false }
 }
 
 /** `since`: the first try of the attempt. Progress of an earlier one belongs to an attempt that failed. */
@@ -142,7 +149,7 @@ function bytesOf(entry: Entry | undefined, since: number): ReceivedProgress | nu
   const { phase, fileName, current, total, seq, epoch } = entry.tick
   const ofAttempt = entry.peaks.filter((peak) => peak.epoch === epoch || (peak.epoch !== null && peak.epoch >= since))
   const percentage = Math.max(...ofAttempt.map((peak) => peak.percentage))
-  return { phase, fileName, current, total, percentage, seq, receivedAt: entry.receivedAt, epoch }
+  return { phase, fileName, current, total, percentage, seq, receivedAt: entry.receivedAt, epoch, silence: entry.silence }
 }
 
 interface BarsDeps {

@@ -66,7 +66,7 @@ const hears =
   (nodeId, _, since) => {
     const tick = ticks[nodeId]
     if (tick === undefined || (tick.epoch === undefined ? 1 : (tick.epoch ?? since)) < since) return null
-    return { ...noBytes, receivedAt: 1, epoch: 1, ...tick }
+    return { ...noBytes, receivedAt: 1, epoch: 1, silence: null, ...tick }
   }
 const view = (nodes: OperationNodeRecord[], ticks: Parameters<typeof hears>[0] = {}): OperationView =>
   viewOperation(operation(nodes), hears(ticks))
@@ -154,6 +154,28 @@ describe('a node', () => {
       { how: { ...result, isOverdue: true } },
       { percentage: 60, phase: 'extracting', seq: 2 },
       { status: 'running_on_worker', phase: 'extracting', percentage: 60 },
+    ],
+    [
+      'a source that sends nothing is named, with the time of its last byte',
+      { bytes: { percentage: 30, seq: 1 } },
+      { percentage: 30, seq: 2, silence: { since: 61_000, server: 'ghcr.io', reason: '' } },
+      {
+        status: 'downloading',
+        message: 'ghcr.io has sent nothing since 00:01:01 UTC',
+        source_silent_since: '1970-01-01T00:01:01.000Z',
+      },
+    ],
+    [
+      'a source that limits requests is quoted',
+      { bytes: { percentage: 30, seq: 1 } },
+      { percentage: 30, seq: 2, silence: { since: 61_000, server: 'ghcr.io', reason: 'ghcr.io limits requests (429)' } },
+      { message: 'waiting for ghcr.io since 00:01:01 UTC: ghcr.io limits requests (429)' },
+    ],
+    [
+      'the silence of a source says nothing about a node that is away',
+      { bytes: { percentage: 30, seq: 1 }, node: { liveness: 'silent' } },
+      { percentage: 30, seq: 2, silence: { since: 61_000, server: 'ghcr.io', reason: '' } },
+      { status: 'queued', message: expect.not.stringContaining('ghcr.io') },
     ],
     [
       'silent while downloading: queued, bytes kept',

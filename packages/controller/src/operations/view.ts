@@ -13,7 +13,7 @@ import {
 import type { ReportedBytes, IntentRecord } from '../store/intent-rows.ts'
 import type { JobRecord, OperationNodeRecord, OperationRecord } from '../store/operations.ts'
 import { openIntent, statusOfNode, statusOfOperation } from './nodes.pure.ts'
-import type { ReceivedProgress } from './progress.ts'
+import type { ReceivedProgress, SourceSilence } from './progress.ts'
 
 /** The progress of an intent since it was last stored, of an epoch from `since` on; null without any. */
 export type LatestProgress = (nodeId: NodeId, opId: OperationId, since: number) => ReceivedProgress | null
@@ -75,8 +75,9 @@ function showNode(row: OperationNodeRecord, latestProgress: LatestProgress): Nod
 function showOpen(row: Extract<OperationNodeRecord, { status: 'open' }>, latestProgress: LatestProgress): NodeView {
   const { plan } = row.record
   const intent = openIntent(row)
-  const { bytes, receivedAt, hasProgress } = bytesOf(row.record, latestProgress)
+  const { bytes, receivedAt, hasProgress, silence: reported } = bytesOf(row.record, latestProgress)
   const { status, message, nextRetryAt, node, flags } = statusOfNode(row, hasProgress)
+  const silence = status === 'downloading' ? reported : null
   const total = bytes.total > 0 ? bytes.total : (plan.sizeBytes ?? 0)
   const isError = status === 'error'
   const view: OperationNode = {
@@ -84,7 +85,7 @@ function showOpen(row: Extract<OperationNodeRecord, { status: 'open' }>, latestP
     node_name: row.nodeName,
     status,
     phase: intent.state === 'working' || status === 'downloading' ? bytes.phase : null,
-    message,
+    message: silence === null || message !== '' ? message : silenceMessage(silence),
     file_name: bytes.fileName,
     current: bytes.current,
     total,
@@ -95,6 +96,7 @@ function showOpen(row: Extract<OperationNodeRecord, { status: 'open' }>, latestP
     ring: row.ring,
     error: isError ? (intent.lastFailure?.message ?? '') : null,
     error_code: isError ? (intent.lastFailure?.code ?? null) : null,
+    ...(silence === null ? {} : { source_silent_since: new Date(silence.since).toISOString() }),
     ...flags,
   }
   return { view, node, weight: total, receivedAt }
@@ -125,7 +127,7 @@ function showShown(row: Extract<OperationNodeRecord, { status: 'shown' }>): Node
 }
 
 /** `hasProgress`: progress of this attempt was reported. */
-type Bytes = Readonly<{ bytes: ReportedBytes; receivedAt: number; hasProgress: boolean }>
+type Bytes = Readonly<{ bytes: ReportedBytes; receivedAt: number; hasProgress: boolean; silence: SourceSilence | null }>
 
 /** The latest progress, if it is newer than the stored one. Progress without an epoch counts while an attempt runs. */
 function bytesOf({ intent, bytes: stored, triedSince }: IntentRecord, latestProgress: LatestProgress): Bytes {
@@ -133,9 +135,17 @@ function bytesOf({ intent, bytes: stored, triedSince }: IntentRecord, latestProg
   const isOfThisTry = tick?.epoch === intent.epoch
   const hasContent = (bytes: ReportedBytes): boolean => bytes.fileName !== '' || bytes.phase !== null || bytes.percentage > 0
   if (tick === null || !isNewer(tick, stored) || !(tick.epoch !== null || intent.state === 'working'))
-    return { bytes: stored, receivedAt: 0, hasProgress: isOfThisTry || (intent.state === 'working' && hasContent(stored)) }
+    return { bytes: stored, receivedAt: 0, silence: null, hasProgress: isOfThisTry || (intent.state === 'working' && hasContent(stored)) }
   const bytes = { ...tick, percentage: Math.max(tick.percentage, stored.percentage) }
-  return { bytes, receivedAt: tick.receivedAt, hasProgress: isOfThisTry || (intent.state === 'working' && hasContent(bytes)) }
+  const silence = intent.state === 'working' && (isOfThisTry || tick.epoch === null) ? tick.silence : null
+  return { bytes, receivedAt: tick.receivedAt, silence, hasProgress: isOfThisTry || (intent.state === 'working' && hasContent(bytes)) }
+}
+
+/** The time is that of the last byte. */
+function silenceMessage({ since, server, reason }: SourceSilence): string {
+  const source = server === '' ? 'the source' : server
+  const at = `${new Date(since).toISOString().slice(11, 19)} UTC`
+  return reason === '' ? `${source} has sent nothing since ${at}` : `waiting for ${source} since ${at}: ${reason}`
 }
 
 const isNewer = (tick: ReportedBytes, stored: ReportedBytes): boolean => tick.seq === null || stored.seq === null || tick.seq >= stored.seq

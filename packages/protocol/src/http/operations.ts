@@ -47,6 +47,8 @@ export const OperationNode = z.object({
   awaits_ring: z.boolean().optional(),
   /** The rollout failed: the node returns to the previous version. */
   returning: z.boolean().optional(),
+  /** The source of the download has delivered nothing since then; the message says why, if the source does. */
+  source_silent_since: z.string().optional(),
   /** The last heartbeat of an absent node that the operation waits for. */
   last_seen_at: z.string().optional(),
 })

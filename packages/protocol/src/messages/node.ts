@@ -107,6 +107,16 @@ const request = z.object({ op_id: OperationId })
 export const opStatus = command({ subject: 'nodes.{node}.op.status', params, request, reply: OpStatusReply })
 export const opCancel = command({ subject: 'nodes.{node}.op.cancel', params, request, reply: OpStatusReply })
 
+export const SourceWait = z.object({
+  /** The time since the last byte or sign of life. */
+  silent_ms: z.number().int().min(0).max(86_400_000),
+  /** The server; empty when unknown. */
+  server: plainText(512).default(''),
+  /** The answer of the server, when it gave one: a rate limit, an error. */
+  reason: plainText(2048).default(''),
+})
+export type SourceWait = z.infer<typeof SourceWait>
+
 export const Progress = z.object({
   op_id: OperationId,
   node_id: NodeId,
@@ -120,6 +130,8 @@ export const Progress = z.object({
   seq: z.number().int().min(0).optional(),
   /** The attempt that it belongs to. */
   epoch: z.number().int().min(0).optional(),
+  /** The source delivers nothing at the moment. */
+  source_wait: SourceWait.optional().catch(undefined),
 })
 export type Progress = z.infer<typeof Progress>
 export const progress = topic({

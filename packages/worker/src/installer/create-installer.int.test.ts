@@ -106,6 +106,23 @@ it('a tag alone is recorded by the digest of its index, which is the same on eve
   expect(await listed()).toMatchObject({ digest: manifest })
 })
 
+it('E13 a pause that the registry asks for is reported with its reason', async () => {
+  const { manifest } = publish('one')
+  registry.on('manifests/', { do: 'answer', status: 429, headers: { 'retry-after': '0' } }, 1)
+  const reasons: string[] = []
+  const order = BackendCommand.parse({ kind: 'install', backend: 'b', uri: `${registry.host}/a/b:1`, digest: manifest, exact: true })
+  await perform(order, { installer, context: { ...installContext(), onWait: (reason) => void reasons.push(reason) } })
+  expect(reasons).toEqual([expect.stringContaining(`${registry.host} limits requests (429)`)])
+})
+
+it('E8 wrong content names the registry and the image that sent it', async () => {
+  const { image } = publish('one')
+  registry.on(image.layers[0]?.digest ?? '', { do: 'corrupt', byte: 3 })
+  await expect(carryOut({ digest: image.manifest.digest })).rejects.toThrow(
+    `the content received for blob ${image.layers[0]?.digest} of ${registry.host}/a/b has another hash`,
+  )
+})
+
 it('a directory with another digest than requested is not activated', async () => {
   const from = join(opened.temp.path, 'from')
   await mkdir(from)

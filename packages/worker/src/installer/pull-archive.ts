@@ -29,14 +29,17 @@ export async function pullArchive(
   using held = new DisposableStack()
   held.use(store.hold([digest]))
   let total = 0
+  let server = new URL(uri).host
   const mirrors = uris.map((each) => async (offset: number) => {
-    const opened = await archives(new URL(each), { offset, signal })
+    const url = new URL(each)
+    server = url.host
+    const opened = await archives(url, { offset, signal, onWait: (cause, ms) => context.onWait?.(cause.message, ms) })
     total = opened.size ?? 0
     return opened
   })
-  onProgress({ phase: 'downloading', fileName: nameOf(uri) })
+  onProgress({ phase: 'downloading', fileName: nameOf(uri), server })
   const onBytes = (current: number): void =>
-    onProgress({ phase: 'downloading', fileName: nameOf(uri), current, total: Math.max(total, current) })
+    onProgress({ phase: 'downloading', fileName: nameOf(uri), current, total: Math.max(total, current), server })
   await fetchFromMirrors(deps, { digest, size: null, mirrors }, { signal, onBytes, onSign })
   return await unpackArchive(store, { digest, path: uri, ...onExisting }, context)
 }

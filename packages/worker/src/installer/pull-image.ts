@@ -34,12 +34,13 @@ export interface ImageRequest {
 }
 
 /** The numbers are those of storage/design.md. */
-export async function pullImage(deps: PullDeps, wanted: ImageRequest, context: InstallContext): Promise<PulledImage> {
+export async function pullImage(given: PullDeps, wanted: ImageRequest, context: InstallContext): Promise<PulledImage> {
+  const deps = { ...given, oci: given.oci.reporting((cause, ms) => context.onWait?.(cause.message, ms)) }
   const { oci, store, platform } = deps
   const onExisting = wanted.onExisting === undefined ? {} : { onExisting: wanted.onExisting }
   const { signal, onProgress, step } = context
   // 3.
-  onProgress({ phase: 'resolving' })
+  onProgress({ phase: 'resolving', server: wanted.references[0]?.registry ?? '' })
   const { image, references } = await resolve({ oci, platform }, wanted, signal)
   await step('W.pull.manifest')
   using held = new DisposableStack()
@@ -105,13 +106,17 @@ async function fetchLayers(deps: PullDeps, { image, references }: ImageSource, c
   const layers = [...new Map(image.layers.map((layer) => [layer.digest, layer])).values()]
   const have = new Map<Digest, number>()
   await inLanes(layers, { atOnce, signal: context.signal }, async (layer, { index, signal }) => {
+    let server = references[0]?.registry ?? ''
     const fileName = `${layer.digest.slice(0, 15)}… (${index + 1}/${layers.length})`
     const onBytes = (bytes: number): void => {
       have.set(layer.digest, bytes)
       const current = [...have.values()].reduce((sum, each) => sum + each, 0)
-      context.onProgress({ phase: 'downloading', fileName, current, total: image.totalBytes })
+      context.onProgress({ phase: 'downloading', fileName, current, total: image.totalBytes, server })
     }
-    const mirrors = references.map((reference) => (offset: number) => deps.oci.openBlob(reference, layer.digest, { offset, signal }))
+    const mirrors = references.map((reference) => async (offset: number) => {
+      server = reference.registry
+      return await deps.oci.openBlob(reference, layer.digest, { offset, signal })
+    })
     const release = await withSigns(context.onSign, () => context.budget.reserve(1024 ** 2, signal))
     try {
       await fetchFromMirrors(deps, { digest: layer.digest, size: layer.size, mirrors }, { signal, onBytes, onSign: context.onSign })

@@ -28,6 +28,8 @@ export type InstallContext = Readonly<{
   onProgress: (progress: WorkProgress) => void
   /** The same for work that moves no byte: hashing, unpacking, waiting for a turn. Silent work counts as dead. */
   onSign: () => void
+  /** The source asks for a pause of this length, for this reason. */
+  onWait?: (reason: string, ms: number) => void
   step: Step
   /** On abort: stop soon and keep resumable content. */
   signal: AbortSignal

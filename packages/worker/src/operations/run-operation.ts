@@ -68,7 +68,8 @@ async function execute(work: Work, live: RunningWork, { installer, budget, log, 
     await live.turn.ready
     signal.throwIfAborted()
     live.isRunning = true
-    const context = { onProgress: live.reporter.report, onSign: live.reporter.sign, step, signal, budget: budget.openAccount() }
+    const { report: onProgress, sign: onSign, wait: onWait } = live.reporter
+    const context = { onProgress, onSign, onWait, step, signal, budget: budget.openAccount() }
     return { state: 'succeeded', ...(await perform(work.command, { installer, context })) }
   } catch (error) {
     if (signal.aborted) return work.cancelFailure === null ? null : { state: 'cancelled', failure: work.cancelFailure }

@@ -62,10 +62,46 @@ describe('progress', () => {
 
   it('publishes nothing when nothing moves', async () => {
     const { clock, reporter, told } = world()
-    reporter.report(bytes(400))
+    reporter.report({ ...bytes(400), phase: 'extracting' })
     await clock.advance(60_000)
     expect(told).toHaveLength(1)
     expect(reporter.now().percentage).toBe(40)
+  })
+
+  it('says once that the source has sent nothing for five seconds, and no more when bytes arrive', async () => {
+    const { clock, reporter, told } = world()
+    reporter.report({ ...bytes(100), server: 'ghcr.io' })
+    await clock.advance(4_000)
+    reporter.report({ ...bytes(400), server: 'ghcr.io' })
+    await clock.advance(4_000)
+    expect(told.map(({ wait }) => wait)).toEqual([null, null])
+    await clock.advance(60_000)
+    // A download that restarts and receives no byte is still silent.
+    reporter.report({ ...bytes(400), server: 'ghcr.io' })
+    await clock.advance(60_000)
+    expect(told.map(({ at, wait }) => [at, wait])).toEqual([
+      [0, null],
+      [4_000, null],
+      [9_000, { silent_ms: 5_000, server: 'ghcr.io', reason: '' }],
+    ])
+    reporter.report(bytes(500))
+    await clock.advance(250)
+    expect(told.at(-1)).toMatchObject({ current: 500, wait: null })
+  })
+
+  it('says why the source asks for a pause, and gives signs of life until the pause ends', async () => {
+    const { clock, reporter, told } = world()
+    reporter.report({ ...bytes(100), server: 'ghcr.io' })
+    await clock.advance(2_000)
+    reporter.wait('ghcr.io limits requests (429)', 60_000)
+    for (let second = 0; second < 90; second += 1) await clock.advance(1_000)
+    const wait = { server: 'ghcr.io', reason: 'ghcr.io limits requests (429)' }
+    expect(told.slice(1).map((each) => [each.at, each.wait])).toEqual(
+      Array.from({ length: 12 }, (_, n) => [2_000 + n * 5_000, { ...wait, silent_ms: 2_000 + n * 5_000 }]),
+    )
+    expect(reporter.now().wait).toMatchObject(wait)
+    reporter.report(bytes(200))
+    expect(reporter.now().wait).toBeNull()
   })
 
   it('S2.47 signs of life without bytes are published, repeated figures are not', async () => {

@@ -14,6 +14,7 @@ import {
   type OpStatusReply,
   type Phase,
   progress,
+  type SourceWait,
 } from '@muster/protocol'
 
 /** The bus, and the node that publishes on it. */
@@ -99,7 +100,13 @@ export function createEventPublisher({ recent, inventory, clock, log }: EventPub
 }
 
 /** Bytes over everything there is to fetch; 0 while unknown. */
-export type WorkProgress = Readonly<{ phase: Phase | null; fileName?: string; current?: number; total?: number }>
+export type WorkProgress = Readonly<{
+  phase: Phase | null
+  fileName?: string
+  current?: number
+  total?: number
+  /** Where bytes come from. */ server?: string
+}>
 
 /** `seq` grows whenever something moved or showed a sign of life. */
 export type ProgressState = Readonly<{
@@ -109,10 +116,15 @@ export type ProgressState = Readonly<{
   total: number
   percentage: number
   seq: number
+  server: string
+  /** Set while the source delivers nothing. */
+  wait: SourceWait | null
 }>
 
 export interface ProgressReporter {
   report(progress: WorkProgress): void
+  /** The source asks for a pause of this length, for this reason. The pause is a sign of life until it ends. */
+  wait(reason: string, ms: number): void
   /** The work continues, and no figure changed. */
   sign(): void
   now(): ProgressState
@@ -121,6 +133,9 @@ export interface ProgressReporter {
 }
 
 const intervalMs = 250
+/** A source without a byte for so long is reported as silent. */
+const silentAfterMs = 5_000
+const fetching: ReadonlySet<Phase | null> = new Set(['resolving', 'downloading'])
 
 interface ReporterDeps {
   readonly publish: (state: ProgressState) => void
@@ -131,11 +146,12 @@ interface ReporterDeps {
 
 /**
  * The progress of one piece of work, published at a bounded rate: the first state at once, then at most one per interval, and
- * always the last. The caller only stores the state here; publishing happens outside of its call.
+ * always the last. The caller only stores the state here; publishing happens outside of its call. Silence of a source is published
+ * once: it is no sign of life, and must not hide from controllers that the work is stuck.
  */
 export function createProgressReporter({ publish, nextSeq, clock }: ReporterDeps): ProgressReporter {
   const ended = new AbortController()
-  let state: ProgressState = { phase: null, fileName: '', current: 0, total: 0, percentage: 0, seq: nextSeq() }
+  let state: ProgressState = { phase: null, fileName: '', current: 0, total: 0, percentage: 0, seq: nextSeq(), server: '', wait: null }
   let hasReported = false
   let isChanged = false
   let isPublishing = false
@@ -150,13 +166,18 @@ export function createProgressReporter({ publish, nextSeq, clock }: ReporterDeps
     }
     isPublishing = false
   }
-  const moveTo = (moved: ProgressState): void => {
+  const put = (changed: ProgressState): void => {
     if (ended.signal.aborted) return
-    state = { ...moved, seq: nextSeq() }
+    state = { ...changed, seq: nextSeq() }
     isChanged = true
     if (isPublishing) return
     isPublishing = true
     void publishChanges()
+  }
+  const silence = createSilenceWatch({ clock, ended: ended.signal, now: () => state, put })
+  const moveTo = (moved: ProgressState): void => {
+    put({ ...moved, wait: null })
+    silence.moved()
   }
   return {
     now: () => state,
@@ -167,6 +188,7 @@ export function createProgressReporter({ publish, nextSeq, clock }: ReporterDeps
       hasReported = true
       moveTo(moved)
     },
+    wait: silence.pause,
     sign: () => moveTo(state),
     end(how) {
       if (ended.signal.aborted) return
@@ -178,14 +200,58 @@ export function createProgressReporter({ publish, nextSeq, clock }: ReporterDeps
   }
 }
 
+interface SilenceWatchDeps {
+  readonly clock: Clock
+  readonly ended: AbortSignal
+  readonly now: () => ProgressState
+  readonly put: (state: ProgressState) => void
+}
+
+/** Reports a source that delivers nothing: once after a while, and repeatedly during a pause that the source asks for. */
+function createSilenceWatch({ clock, ended, now, put }: SilenceWatchDeps) {
+  let movedAt = clock.monotonic()
+  let isWatching = false
+  const isFetching = (): boolean => !ended.aborted && fetching.has(now().phase)
+
+  const report = (given: string): void => {
+    const reason = given.replace(/[\p{C}\p{Zl}\p{Zp}]+/gu, ' ').slice(0, 2048)
+    const { server } = now()
+    put({ ...now(), wait: { silent_ms: Math.round(clock.monotonic() - movedAt), server, reason } })
+  }
+  const watch = async (): Promise<void> => {
+    for (let left = silentAfterMs; left > 0 && isFetching(); left = movedAt + silentAfterMs - clock.monotonic())
+      await clock.sleep(left, ended).catch(() => undefined)
+    isWatching = false
+    if (isFetching() && now().wait === null) report('')
+  }
+  const signPause = async (reason: string, ms: number): Promise<void> => {
+    const [began, endsAt] = [movedAt, clock.monotonic() + ms]
+    while (!ended.aborted && movedAt === began && clock.monotonic() < endsAt) {
+      report(reason)
+      await clock.sleep(silentAfterMs, ended).catch(() => undefined)
+    }
+  }
+  return {
+    /** A byte or a sign of life arrived. */
+    moved(): void {
+      movedAt = clock.monotonic()
+      if (isWatching || !isFetching()) return
+      isWatching = true
+      void watch()
+    },
+    pause: (reason: string, ms: number): void => void signPause(reason, ms),
+  }
+}
+
 const isSame = (a: ProgressState, b: ProgressState): boolean =>
   a.phase === b.phase && a.fileName === b.fileName && a.current === b.current && a.total === b.total
 
 /** Byte counts may shrink when content is fetched again; the percentage never does. */
-function next(before: ProgressState, { phase, fileName = '', current, total }: WorkProgress): ProgressState {
+function next(before: ProgressState, { phase, fileName = '', current, total, server = '' }: WorkProgress): ProgressState {
   const [done, all] = [wholeBytes(current, before.current), wholeBytes(total, before.total)]
   const share = all > 0 ? Math.min(100, Math.floor((done / all) * 1000) / 10) : 0
-  return { ...before, phase, fileName: fileName.slice(0, 1024), current: done, total: all, percentage: Math.max(before.percentage, share) }
+  const percentage = Math.max(before.percentage, share)
+  return { ...before, phase, fileName: fileName.slice(0, 1024), current: done, total: all, percentage, server: server.slice(0, 512) }
 }
 
 const wholeBytes = (bytes: number | undefined, before: number): number =>
@@ -199,14 +265,16 @@ export function publishProgress(
   state: ProgressState,
   { publisher, log }: { publisher: EventPublisher; log: Log },
 ): void {
-  const { phase, fileName, current, total, percentage, seq } = state
+  const { phase, fileName, current, total, percentage, seq, wait } = state
   const nodeBus = publisher.nodeBus()
   if (nodeBus === null || !nodeBus.bus.isConnected()) return
   const { bus, nodeId } = nodeBus
   for (const op_id of opIds) {
     try {
       const target = { op_id, node_id: nodeId, backend, ...(epoch === null ? {} : { epoch }) }
-      bus.publish(progress, { node: nodeId, op: op_id }, { ...target, file_name: fileName, current, total, percentage, phase, seq })
+      const silence = wait === null ? {} : { source_wait: wait }
+      const message = { ...target, file_name: fileName, current, total, percentage, phase, seq, ...silence }
+      bus.publish(progress, { node: nodeId, op: op_id }, message)
     } catch (error) {
       log.error('cannot publish progress', { op_id, error })
     }
