@@ -111,7 +111,7 @@ describe('a backend that has to be assembled', () => {
     await builtin.complete({ signal, log: silentLog })
     const [toy] = await listed(builtin)
     const source = { uri: toy?.uri ?? '', mirrors: [], sha256: '', digest: null }
-    const { outbound, oci } = {} as Pick<ResolveSourceDeps, 'outbound' | 'oci'>
+    const { outbound, oci } = { oci: { reporting: () => oci } } as unknown as Pick<ResolveSourceDeps, 'outbound' | 'oci'>
     const resolve = createResolveSource({ outbound, oci, builtin: Promise.resolve(builtin), clock: systemClock })
     const { digest } = await resolve(source, platform('linux', 'amd64'), signal)
     expect(toy?.uri).toBe(`builtin://toy@${digest}`)
