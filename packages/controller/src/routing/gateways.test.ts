@@ -84,6 +84,12 @@ it('requests to a machine that vanished end, on new and on kept connections, unt
   await waitFor(() => !gateways.isSilent(origin), { what: 'the gateway to answer again' })
 })
 
+it('a request to a gateway that does not listen fails at once', async () => {
+  const gateways = createGateways({ clock: systemClock, log: silentLog, pace })
+  endings.push(gateways.close)
+  await expect(gateways.at('http://127.0.0.1:1').request({ method: 'GET', path: '/' })).rejects.toMatchObject({ code: 'ECONNREFUSED' })
+})
+
 it('an engine that computes for long without a byte keeps its request while its gateway answers', async () => {
   const { gateways, origin, request, waiting, probes } = await world()
   const slow = request()

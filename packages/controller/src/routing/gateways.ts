@@ -101,8 +101,9 @@ function createGateway(origin: string): Gateway {
   const pool = new Pool(origin, {
     connect: (options, callback) =>
       connect(options, (...result) => {
-        const [, socket] = result
-        if (socket !== null) {
+        // A failed connection has no socket.
+        const [error, socket] = result
+        if (error === null) {
           sockets.add(socket)
           socket.once('close', () => {
             sockets.delete(socket)
