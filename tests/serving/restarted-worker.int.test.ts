@@ -1,6 +1,17 @@
 // A worker that is killed and started again while a controller or the database does not answer: its processes run on, and
-// controllers reach them at once.
-import { adminKey, boundMs, joinToken, nodesOf, startTestPostgres, waitFor, type StartedProcess, type TestPostgres } from '@muster/testkit'
+// controllers reach them at once. A worker that gets two signals leaves no process.
+import { readdir, readFile } from 'node:fs/promises'
+import {
+  adminKey,
+  boundMs,
+  joinToken,
+  nodesOf,
+  scripted,
+  startTestPostgres,
+  waitFor,
+  type StartedProcess,
+  type TestPostgres,
+} from '@muster/testkit'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { startScriptedCluster, type ScriptedCluster } from './scripted-cluster.ts'
 
@@ -32,16 +43,19 @@ afterAll(async () => {
 const startWorker = (token?: string): Promise<StartedProcess> =>
   cluster.startWorker({ name: 'a', join: cluster.first.url, ...(token === undefined ? {} : { token }) })
 
-const ask = ({ url }: { url: string }): Promise<Response> =>
+const ask = ({ url }: { url: string }, content = 'hello'): Promise<Response> =>
   fetch(`${url}/v1/chat/completions`, {
     method: 'POST',
     headers: { 'content-type': 'application/json', authorization: `Bearer ${adminKey}` },
-    body: JSON.stringify({ model: 'talk', messages: [{ role: 'user', content: 'hello' }] }),
+    body: JSON.stringify({ model: 'talk', messages: [{ role: 'user', content }] }),
   })
+/** The replica that answers, and its process; null: none answered. */
 const replicaOf = async (controller: { url: string }): Promise<string | null> => {
   const answer = await ask(controller)
-  await answer.text()
-  return answer.status === 200 ? answer.headers.get('x-muster-replica') : null
+  const text = await answer.text()
+  if (answer.status !== 200) return null
+  const { scripted: by } = JSON.parse(text) as { scripted: { replica_id: string; pid: number } }
+  return `${by.replica_id} ${by.pid}`
 }
 
 async function killAndRestart(): Promise<void> {
@@ -51,7 +65,7 @@ async function killAndRestart(): Promise<void> {
 }
 
 it('while PostgreSQL is down, a restarted worker serves with the processes it adopted', async () => {
-  const before = await replicaOf(cluster.second)
+  const before = await waitFor(() => replicaOf(cluster.second), { what: 'an answer' })
   postgres.kill('SIGKILL')
   await waitFor(async () => (await cluster.second.api.get('/readyz')).status === 503, { what: 'the controllers to notice' })
   await killAndRestart()
@@ -67,14 +81,34 @@ it('while PostgreSQL is down, a restarted worker serves with the processes it ad
 })
 
 it('while the controller it joined through is frozen, a restarted worker is back through another one and keeps its replicas', async () => {
-  const before = await replicaOf(cluster.second)
+  const before = await waitFor(() => replicaOf(cluster.second), { what: 'an answer' })
   cluster.first.process.kill('SIGSTOP')
   const begun = performance.now()
   await killAndRestart()
   await worker.waitForOutput(/worker joined the cluster/)
   expect(performance.now() - begun).toBeLessThan(boundMs(7_000))
   await waitFor(async () => (await replicaOf(cluster.second)) === before, { what: 'the same replica to answer' })
-  const shown = await cluster.second.api.get('/api/models/talk')
-  expect(shown.text).toContain(String(before))
   cluster.first.process.kill('SIGCONT')
+})
+
+const processesOf = async (replica: string): Promise<string[]> => {
+  const pids = (await readdir('/proc')).filter((name) => /^\d+$/.test(name))
+  const environments = await Promise.all(pids.map((pid) => readFile(`/proc/${pid}/environ`, 'utf8').catch(() => '')))
+  return pids.filter((_, at) => environments[at]?.includes(`=${replica}\0`) === true)
+}
+
+it('a second SIGINT ends a worker and its processes, also while they still answer', async () => {
+  const [replica = ''] = (await waitFor(() => replicaOf(cluster.second), { what: 'an answer' })).split(' ')
+  expect(await processesOf(replica)).not.toEqual([])
+  const answer = ask(cluster.second, scripted({ answer_after_ms: 60_000 })).catch(() => null)
+  const inFlight = async (): Promise<boolean> => /"in_flight":1/.test((await cluster.second.api.get('/api/nodes')).text)
+  await waitFor(inFlight, { what: 'the request to be in flight' })
+  worker.kill('SIGINT')
+  // More than a second later: npm forwards a Ctrl-C once more.
+  await waitFor(() => (worker.kill('SIGINT'), worker.hasExited()), { what: 'the worker to exit' })
+  expect((await worker.exited).code).toBe(1)
+  expect(worker.output()).toContain('second signal received; killing the processes of backends')
+  expect(worker.output()).not.toContain('left running')
+  expect(await processesOf(replica)).toEqual([])
+  expect((await answer)?.status).not.toBe(200)
 })

@@ -9,6 +9,7 @@ import { gatewayIdentity, loadNodeKey, openNodeRecord } from './membership/node-
 import { describeWorker, logMembership, runMembership } from './membership/run-membership.ts'
 import { createPresence } from './presence.ts'
 import { thisRuntime } from './resources/read-machine.ts'
+import type { Replicas } from './supervisor/replicas.ts'
 
 export type WorkerEnd = Readonly<{ code: number; message: string }>
 
@@ -17,6 +18,8 @@ export interface Worker {
   nodeId(): NodeId | null
   /** Publishes a goodbye, and resolves when everything is closed. */
   stop(): Promise<void>
+  /** Kills the processes of all replicas, for a caller that exits without waiting for `stop`. */
+  kill(): Promise<void>
   /** Never rejects. */
   readonly ended: Promise<WorkerEnd>
 }
@@ -33,7 +36,8 @@ export async function startWorker(deps: WorkerDeps): Promise<Worker> {
   if (deps.signal?.aborted) onAbort()
   deps.signal?.addEventListener('abort', onAbort, { once: true })
 
-  const ended = run({ ...deps, settings: node.settings, node, key, stop, signal: stopping.signal })
+  const live: LiveState = { membership: null, session: null, replicas: null }
+  const ended = run({ ...deps, settings: node.settings, node, key, stop, signal: stopping.signal }, live)
     .catch((error: unknown): WorkerEnd => {
       if (stopping.signal.aborted && error === stopping.signal.reason) return { code: 0, message: String(error) }
       if (error instanceof FleetError) return { code: 1, message: error.message }
@@ -47,18 +51,19 @@ export async function startWorker(deps: WorkerDeps): Promise<Worker> {
       stop('stopped by a signal')
       await ended
     },
+    kill: async () => await live.replicas?.kill(),
     ended,
   }
 }
 
-/** The membership and the session that the parts of a running worker read. */
-type LiveState = { membership: Membership | null; session: Session | null }
+/** The membership and the session that the parts of a running worker read; `replicas` are null until they are open. */
+type LiveState = { membership: Membership | null; session: Session | null; replicas: Replicas | null }
 
-async function run(context: WorkerContext): Promise<WorkerEnd> {
-  const live: LiveState = { membership: null, session: null }
+async function run(context: WorkerContext, live: LiveState): Promise<WorkerEnd> {
   const link = { isConnected: () => false }
   const cluster = (): ClusterSettings | null => live.session?.settings ?? null
   await using services = await openServices(context, { cluster, isBusConnected: () => link.isConnected() })
+  live.replicas = services.replicas
   return await join(context, { services, live, link })
 }
 

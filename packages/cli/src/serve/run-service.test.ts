@@ -1,6 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { type Clock, type Fields, type Log, silentLog } from '@muster/host'
 import { FleetError } from '@muster/protocol'
+import { waitFor } from '@muster/testkit'
 import { describe, expect, it } from 'vitest'
 import { runService, type Service } from './run-service.ts'
 
@@ -11,12 +12,14 @@ const patient: Clock = {
   monotonic: () => 0,
   sleep: (_, signal) => new Promise((_resolve, reject) => signal?.addEventListener('abort', () => reject(new Error('given up')))),
 }
-const impatient: Clock = { ...patient, sleep: async () => undefined }
+/** Every limit is over at once, but not before work that takes no time. */
+const impatient: Clock = { ...patient, sleep: () => nextTurn() }
 
 function setUp(some: { clock?: Clock; service?: Partial<Service> } = {}) {
   const happened: string[] = []
   const logged: { message: string; fields: Fields | undefined }[] = []
-  const log: Log = { ...silentLog, error: (message, fields) => void logged.push({ message, fields }) }
+  const note = (message: string, fields?: Fields): void => void logged.push({ message, fields })
+  const log: Log = { ...silentLog, error: note, warn: note }
   const started = Promise.withResolvers<void>()
   const run = runService({
     log,
@@ -55,8 +58,71 @@ describe('runService', () => {
     expect(happened).toEqual([])
     now = 1_500
     process.emit('SIGINT', 'SIGINT')
+    await waitFor(() => happened.length > 0, { what: 'the exit' })
     expect(happened).toEqual(['exit 1'])
     stopping.resolve()
+    await run
+  })
+
+  it('kills the processes of backends on a second signal, before it exits', async () => {
+    let now = 0
+    const [killed, drained] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()]
+    const { run, happened, logged, started } = setUp({
+      clock: { ...patient, monotonic: () => now },
+      service: {
+        drain: () => drained.promise,
+        kill: async () => {
+          happened.push('killed')
+          await killed.promise
+        },
+      },
+    })
+    await started
+    await nextTurn()
+    process.emit('SIGINT', 'SIGINT')
+    now = 1_500
+    process.emit('SIGINT', 'SIGINT')
+    await nextTurn()
+    expect(happened).toEqual(['killed'])
+    killed.resolve()
+    await waitFor(() => happened.length > 1, { what: 'the exit' })
+    expect(happened).toEqual(['killed', 'exit 1'])
+    expect(logged).toEqual([])
+    drained.resolve()
+    await run
+  })
+
+  it('does not wait for that on a third signal', async () => {
+    let now = 0
+    const drained = Promise.withResolvers<void>()
+    const { run, happened, started } = setUp({
+      clock: { ...patient, monotonic: () => now },
+      service: { drain: () => drained.promise, kill: () => never },
+    })
+    await started
+    await nextTurn()
+    for (now of [0, 1_500, 3_000]) process.emit('SIGINT', 'SIGINT')
+    expect(happened).toEqual(['exit 1'])
+    drained.resolve()
+    await run
+  })
+
+  it.each<[string, Partial<Service>]>([
+    ['that cannot be killed in time', { kill: () => never }],
+    ['whose end is not known', { kill: () => Promise.reject(new Error('no /proc')) }],
+  ])('says before it exits that processes of backends are left running, %s', async (_, service) => {
+    let now = 0
+    const drained = Promise.withResolvers<void>()
+    const { run, happened, logged, started } = setUp({
+      clock: { ...impatient, monotonic: () => now },
+      service: { drain: () => drained.promise, ...service },
+    })
+    await started
+    await nextTurn()
+    for (now of [0, 1_500]) process.emit('SIGINT', 'SIGINT')
+    await waitFor(() => happened.length > 0, { what: 'the exit' })
+    expect(logged.at(-1)?.message).toMatch(/left running; the next start adopts or ends them/)
+    drained.resolve()
     await run
   })
 
@@ -89,12 +155,14 @@ describe('runService', () => {
     expect(happened).toEqual(['stopped'])
   })
 
-  it('ends without a service that does not stop in time', async () => {
-    const { run, happened, logged, started } = setUp({ clock: impatient, service: { stop: () => never } })
+  it('ends without a service that does not stop in time, and kills the processes of its backends', async () => {
+    const kill = async (): Promise<void> => void happened.push('killed')
+    const { run, happened, logged, started } = setUp({ clock: impatient, service: { stop: () => never, kill } })
     await started
+    await nextTurn()
     process.emit('SIGTERM', 'SIGTERM')
     await run
-    expect(happened).toEqual(['exit 1'])
+    expect(happened).toEqual(['killed', 'exit 1'])
     expect(logged).toMatchObject([{ fields: { limitMs: 10_000 } }])
   })
 

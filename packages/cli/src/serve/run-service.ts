@@ -1,5 +1,6 @@
-// Runs a service process: starts it, waits for a signal, drains it, and stops it in order within a deadline. A second signal ends
-// the process at once. An uncaught exception is logged with its stack and ends it too, after a short attempt to stop in order.
+// Runs a service process: starts it, waits for a signal, drains it, and stops it in order within a deadline. A second signal, and
+// the end of the deadline, kill the processes of backends and end this one. An uncaught exception is logged with its stack and ends
+// it too, after a short attempt to stop in order; processes of backends that are left serve on until the next start adopts them.
 import { type Clock, type Log, SettingsError, withDeadline } from '@muster/host'
 import { FleetError } from '@muster/protocol'
 import { CliError } from '../cli-error.ts'
@@ -11,6 +12,8 @@ export interface Service {
   /** Finishes the work in progress after a signal, within a limit of its own. Not called after a failure. */
   drain?(): Promise<void>
   stop(): Promise<void>
+  /** Kills the processes that the service started, before an exit that does not wait for `stop`. */
+  kill?(): Promise<void>
 }
 
 export interface ServiceProcess {
@@ -23,6 +26,7 @@ export interface ServiceProcess {
 
 const stopWithinMs = 10_000
 const stopAfterBugWithinMs = 2000
+const killWithinMs = 2000
 
 type Ending = 'signal' | 'bug' | 'ended' | { readonly failed: unknown }
 
@@ -31,13 +35,16 @@ export async function runService(service: ServiceProcess): Promise<void> {
   const stopping = new AbortController()
   const ended = Promise.withResolvers<Ending>()
   const bug = Promise.withResolvers<Ending>()
-  using _ = listen(service, (ending) => {
-    if (ending === 'bug') bug.resolve(ending)
-    ended.resolve(ending)
-    stopping.abort()
+  let started: Service | null = null
+  using _ = listen(service, {
+    end: (ending) => {
+      if (ending === 'bug') bug.resolve(ending)
+      ended.resolve(ending)
+      stopping.abort()
+    },
+    kill: () => kill(service, started),
   })
   const starting = service.start(stopping.signal)
-  let started: Service | null = null
   starting.then(
     (running) => (started = running),
     () => undefined,
@@ -46,10 +53,27 @@ export async function runService(service: ServiceProcess): Promise<void> {
   const ending = first === 'signal' ? await Promise.race([bug.promise, drain(started)]) : first
   const limitMs = ending === 'bug' ? stopAfterBugWithinMs : stopWithinMs
   // A failed start has cleaned up already.
-  const isStopped = await stopWithin(limitMs, service.clock, async () => (await starting.catch(() => null))?.stop())
-  if (!isStopped) service.log.error('service did not stop in time; exiting', { limitMs })
+  const isStopped = await settleWithin(limitMs, service.clock, async () => (await starting.catch(() => null))?.stop())
+  if (!isStopped) {
+    service.log.error('service did not stop in time; exiting', { limitMs })
+    if (ending === 'bug') service.log.warn(leftRunning)
+    else await kill(service, started)
+  }
   if (ending === 'bug' || !isStopped) return service.exit(1)
   if (typeof ending === 'object') throw ending.failed
+}
+
+const leftRunning = 'processes of backends may be left running; the next start adopts or ends them'
+
+/** Kills the processes of backends, or says that some may be left. */
+async function kill({ log, clock }: ServiceProcess, started: Service | null): Promise<void> {
+  const isDone =
+    started !== null &&
+    (await settleWithin(killWithinMs, clock, async () => await started.kill?.()).catch((error: unknown) => {
+      log.error('cannot kill the processes of backends', { error })
+      return false
+    }))
+  if (!isDone) log.warn(leftRunning)
 }
 
 /** A service that was still starting has no work in progress. */
@@ -73,14 +97,23 @@ async function lifeOf(starting: Promise<Service>): Promise<Ending> {
 /** Ctrl-C reaches every process of the terminal, and npm forwards it to its child: both signals are one request. */
 const sameSignalMs = 1_000
 
-function listen({ log, clock, exit }: ServiceProcess, end: (ending: 'signal' | 'bug') => void): Disposable {
+type Endings = Readonly<{ end: (ending: 'signal' | 'bug') => void; kill: () => Promise<void> }>
+
+function listen({ log, clock, exit }: ServiceProcess, { end, kill: killAll }: Endings): Disposable {
   let firstAt: number | null = null
+  let isKilling = false
   const onSignal = (signal: string): void => {
-    if (firstAt !== null && clock.monotonic() - firstAt < sameSignalMs) return
-    log.info(firstAt === null ? 'stopping' : 'second signal received; exiting at once', { signal })
-    if (firstAt !== null) exit(1)
-    firstAt ??= clock.monotonic()
-    end('signal')
+    if (firstAt === null) {
+      log.info('stopping', { signal })
+      firstAt = clock.monotonic()
+      return end('signal')
+    }
+    if (clock.monotonic() - firstAt < sameSignalMs) return
+    // A third signal does not wait for the kill.
+    if (isKilling) return exit(1)
+    isKilling = true
+    log.info('second signal received; killing the processes of backends and exiting', { signal })
+    void killAll().finally(() => exit(1))
   }
   const onBug = (error: unknown): void => {
     log.error('this is a bug in muster', { error })
@@ -92,9 +125,9 @@ function listen({ log, clock, exit }: ServiceProcess, end: (ending: 'signal' | '
   return { [Symbol.dispose]: release }
 }
 
-/** False at the limit; throws what `stop` throws. */
-async function stopWithin(ms: number, clock: Clock, stop: () => Promise<unknown>): Promise<boolean> {
-  const outcome = await withDeadline({ clock, ms, what: 'the stop' }, () => Promise.allSettled([stop()])).catch(() => null)
+/** False at the limit; throws what `work` throws. */
+async function settleWithin(ms: number, clock: Clock, work: () => Promise<unknown>): Promise<boolean> {
+  const outcome = await withDeadline({ clock, ms, what: 'the stop' }, () => Promise.allSettled([work()])).catch(() => null)
   if (outcome?.[0].status === 'rejected') throw outcome[0].reason
   return outcome !== null
 }

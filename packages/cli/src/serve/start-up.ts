@@ -42,18 +42,23 @@ export async function startUp(start: UpStart): Promise<Service> {
     ownWorkers: () => ownKeys,
   })
   const running = { ...controller, localUrl: localUrl({ host: start.settings.host, port: controller.controller.port }), localHub, ownKeys }
-  await startWorkersOn(stack, running, start)
+  const workers = await startWorkersOn(stack, running, start)
   start.print(await describeReady(running, start))
   // In reverse order: workers sign off while the controller still receives, the database stops last.
   const owned = stack.move()
-  return { ended: running.controller.ended, drain: () => running.controller.drain(), stop: () => owned.disposeAsync() }
+  return {
+    ended: running.controller.ended,
+    drain: () => running.controller.drain(),
+    stop: () => owned.disposeAsync(),
+    kill: async () => void (await Promise.all(workers.map((worker) => worker.kill()))),
+  }
 }
 
 async function startWorkersOn(
   stack: AsyncDisposableStack,
   running: RunningStack,
   { settings, env, log, clock, signal }: UpStart,
-): Promise<void> {
+): Promise<readonly LocalWorker[]> {
   const workers: LocalWorker[] = []
   stack.defer(async () => void (await Promise.all(workers.map((worker) => worker.stop()))))
   for (let number = 1; number <= settings.workers; number++) {
@@ -70,6 +75,7 @@ async function startWorkersOn(
   const done = new AbortController()
   const late = clock.sleep(joinWithinMs, AbortSignal.any([signal, done.signal])).then(() => log.warn('workers have not joined yet'))
   await Promise.race([Promise.all(workers.map((worker) => worker.joined)), late]).finally(() => done.abort())
+  return workers
 }
 
 async function describeReady(

@@ -28,6 +28,8 @@ export interface LocalWorker {
   /** Resolves when it takes commands; rejects when it ended before. */
   readonly joined: Promise<void>
   stop(): Promise<void>
+  /** Kills the processes of its replicas. */
+  kill(): Promise<void>
 }
 
 export async function startLocalWorker(start: LocalWorkerStart): Promise<LocalWorker> {
@@ -78,6 +80,7 @@ export async function startLocalWorker(start: LocalWorkerStart): Promise<LocalWo
       await worker.stop()
       await dataDir.release()
     },
+    kill: worker.kill,
   }
 }
 
@@ -101,5 +104,5 @@ export async function startWorkerService({ settings, dataDir: path, env, log, cl
     if (code !== 0) throw new CliError(message)
     log.info('worker ended', { reason: message })
   })
-  return { ended, stop: () => owned.disposeAsync() }
+  return { ended, stop: () => owned.disposeAsync(), kill: worker.kill }
 }

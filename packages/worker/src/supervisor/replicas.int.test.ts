@@ -205,6 +205,22 @@ describe('processes that misbehave', () => {
     expect(performance.now() - at).toBeGreaterThanOrEqual(450)
   })
 
+  it('a worker that exits at once leaves no process, and a load that was under way begins anew at the next start', async () => {
+    const world = await startReplicas({ pace: { ...quick.pace, graceMs: 60_000, leaveMs: 60_000 } })
+    await world.serve('r-1', { ignore_sigterm: true, daemonise: true })
+    await world.replicas.load(loadOf('r-2', { hang_at_readiness: true }))
+    await world.pid('r-2')
+    // The first signal asked it to stop.
+    void world.replicas.stop()
+    await world.replicas.kill()
+    expect([...(await world.pids('r-1')), ...(await world.pids('r-2'))]).toEqual([])
+    expect(await world.exited('r-1')).toMatchObject({ expected: true })
+    await waitFor(() => world.replicas.all().some(({ id, record }) => id === 'r-2' && record.stage.state === 'accepted'), {
+      what: 'the load to be left to the next start',
+    })
+    await world[Symbol.asyncDispose]()
+  })
+
   it('F10 I14 a port that another program took first is never trusted', async () => {
     const usual = createOpenAiHttpDriver({ clock: systemClock })
     let thief: Server | null = null

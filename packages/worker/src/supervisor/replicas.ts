@@ -42,7 +42,7 @@ import {
   type ReplicaDeps,
   type ReplicaRecord,
 } from './replica.ts'
-import { cancelReplica, configOf, driverNameOf, loadReplica, shutDownReplica, takeTree, unloadReplica } from './run-replica.ts'
+import { cancelReplica, configOf, driverNameOf, killReplica, loadReplica, shutDownReplica, takeTree, unloadReplica } from './run-replica.ts'
 
 export type LoadReply = Readonly<{ accepted: true } | { accepted: false; failure: Failure }>
 
@@ -101,6 +101,8 @@ export interface Replicas {
   forget(): Promise<void>
   /** Stops every process: a worker that stops leaves nothing behind. */
   stop(): Promise<void>
+  /** Kills every process, for a worker that exits at once. */
+  kill(): Promise<void>
 }
 
 export type ReplicasOptions = Pick<ReplicaDeps, 'backends' | 'models' | 'drivers' | 'env' | 'clock' | 'log'> &
@@ -211,6 +213,10 @@ function createReplicas(supervisor: Supervisor, stopping: AbortController): Repl
     async stop() {
       stopping.abort()
       await Promise.all(all().map((each) => shutDownReplica(each, deps)))
+    },
+    async kill() {
+      stopping.abort()
+      await Promise.all(all().map((each) => killReplica(each, deps)))
     },
   }
 }

@@ -272,13 +272,27 @@ export async function shutDownReplica(replica: Replica, deps: ReplicaDeps): Prom
   if (isGone(replica) || (stateOf(replica) === 'accepted' && !replica.isLoading)) return
   replica.isShuttingDown = true
   if (!replica.isLoading) return await shutDownServing(replica, deps)
-  replica.loadAbort.abort(new FleetError({ code: 'unavailable', retry: 'backoff', message: 'this worker is stopping' }))
+  replica.loadAbort.abort(new FleetError(workerStopping))
   await replica.gone.promise
 }
 
+/** The worker exits at once: no drain, no grace time. A load is left to the next start. Resolves when no process is left. */
+export async function killReplica(replica: Replica, deps: ReplicaDeps): Promise<void> {
+  if (isGone(replica)) return
+  replica.isShuttingDown = true
+  if (replica.isLoading) replica.loadAbort.abort(new FleetError(workerStopping))
+  // Before the kill: an ordered end is not a crash.
+  else void move(replica, { type: 'stop', because: workerStopped }, deps)
+  const leader = runOf(replica.record.stage)?.process ?? replica.process?.identity ?? null
+  await stopProcess({ replicaId: replica.id, leader }, { graceMs: 0 }, deps)
+}
+
+const workerStopping: Failure = { code: 'unavailable', retry: 'backoff', message: 'this worker is stopping' }
+const workerStopped: Failure = { code: 'cancelled', retry: 'never', message: 'its worker was stopped' }
+
 async function shutDownServing(replica: Replica, deps: ReplicaDeps): Promise<void> {
   await drain(replica, deps.pace.leaveMs, deps)
-  await cancelReplica(replica, { code: 'cancelled', retry: 'never', message: 'its worker was stopped' }, deps)
+  await cancelReplica(replica, workerStopped, deps)
 }
 
 async function drain(replica: Replica, ms: number, deps: ReplicaDeps): Promise<void> {
