@@ -28,14 +28,14 @@ export function missingSubmissions({ accepted, controllers, finalNodes }: Observ
 }
 
 /** I4: a repeated request makes no second operation: clients know of every operation. */
-export function unaskedOperations({ accepted, operations }: Observation): Violation[] {
-  const known = new Set(accepted.map((submission) => submission.operation))
+export function unaskedOperations({ accepted, modelOperations, operations }: Observation): Violation[] {
+  const known = new Set([...accepted, ...modelOperations].map((submission) => submission.operation))
   return operations
     .filter((operation) => !known.has(operation))
     .map((operation) => ({ rule: 'operation nobody was told of', what: 'it is in no answer that a client got', about: { operation } }))
 }
 
-/** I9, I8: every intent has settled, and a bad end has a cause: each attempt met a worker that was down. */
+/** I9, I8: every intent has settled, and a bad end has a cause: each attempt met a fault. */
 export function unsettledIntents(observed: Observation): Violation[] {
   return observed.intents.flatMap((intent) => {
     const { node, backend, generation, state, failure } = intent
@@ -51,9 +51,12 @@ export function unsettledIntents(observed: Observation): Violation[] {
 /** How long after its start a worker may be deaf: longer than one that is only just joining needs. */
 const deafAfterStartMs = 10_000
 
-function isJustified({ node, generation, state }: FinalIntent, { failedTries, downs }: Observation): boolean {
+function isJustified({ node, generation, state }: FinalIntent, { failedTries, faults }: Observation): boolean {
   const tries = failedTries.filter((each) => each.generation === generation)
-  const isExcused = (at: number): boolean => downs.some(({ name, from, to }) => name === node && at >= from && at <= to + deafAfterStartMs)
+  const isExcused = (at: number): boolean =>
+    faults.some(
+      ({ name, from, to }) => (name === node || name === 'nats' || name === 'registry') && at >= from && at <= to + deafAfterStartMs,
+    )
   return state === 'dead' && tries.length > 0 && tries.every(({ at }) => isExcused(at))
 }
 
@@ -65,6 +68,7 @@ export function lostLastSubmissions({ accepted, intents, owners, finalNodes }: O
     finalNodes.filter((each) => each.controller === 0 && each.status !== 'skipped'),
     (each) => each.node,
   )
+  const returned = new Set(owners.filter(({ how }) => how === 'returning').map(({ generation }) => generation))
   return intents.flatMap((intent): Violation[] => {
     const { node, backend, generation } = intent
     const about = { node, backend, generation }
@@ -83,7 +87,8 @@ export function lostLastSubmissions({ accepted, intents, owners, finalNodes }: O
         what: `${submission.kind} ${submission.operation} was submitted later, and the intent does not follow it`,
         about,
       })),
-      ...misread(intent, own, about),
+      // A rollback asks for the version before.
+      ...(returned.has(generation) ? [] : misread(intent, own, about)),
     ]
   })
 }

@@ -1,32 +1,47 @@
 // Rules about every moment of a run. Pure.
 import { holds } from './check-end.ts'
-import type { Observation, OnDisk, Command, ShownRun, Violation } from './observation.ts'
+import { contradictionMs } from './check-fleet.ts'
+import type { Observation, OnDisk, Command, FinalNode, ShownRun, Violation } from './observation.ts'
+import { createQuiet, longestCommon } from './quiet.ts'
 
 /** A stored state is the same on every controller within this. */
 const spreadMs = 1_000
-/** A status may contradict disk and journal for as long as this. */
-const contradictionMs = 2_000
 
-/** I10: a settled status never changes, on any controller. */
-export function changedSettled({ shown, finalNodes }: Observation): Violation[] {
+/** I10: a settled status never changes, on any controller, except by a retry of what failed or by a rollback. */
+export function changedSettled({ shown, finalNodes, changes }: Observation): Violation[] {
   const rows = Map.groupBy(shown, ({ operation, node }) => `${operation} ${node}`)
   const finals = Map.groupBy(finalNodes, ({ operation, node }) => `${operation} ${node}`)
+  const retries = Map.groupBy(
+    changes.filter(({ kind }) => kind === 'retry'),
+    ({ operation }) => operation,
+  )
   return [...rows].flatMap(([key, looks]) => {
-    const settled = looks.filter((each) => each.isSettled).toSorted((a, b) => a.seenAt - b.seenAt)[0]
-    if (settled === undefined) return []
-    const later = looks.filter(
-      (each) => isOther(each, settled) && each.to > settled.seenAt + (each.controller === settled.controller ? 0 : spreadMs),
-    )
-    const { operation, node } = settled
-    const printed = (each: { controller: number; status: string }): string =>
-      `controller ${settled.controller} showed ${settled.status}, and later controller ${each.controller} showed ${each.status}`
-    return [...later, ...(finals.get(key) ?? []).filter((each) => isOther(each, settled))].map((each) => ({
-      rule: 'settled status changed',
-      what: printed(each),
-      about: { operation, node },
-    }))
+    const ends = finals.get(key) ?? []
+    if ([...looks, ...ends].some(({ errorCode }) => errorCode === 'rolled_back')) return []
+    return looks.flatMap((settled): Violation[] => {
+      if (!settled.isSettled) return []
+      const { operation, node } = settled
+      const reopened = canReopen(settled) ? (retries.get(operation) ?? []).map(({ sentAt }) => sentAt) : []
+      const reopenedAt = Math.min(Infinity, ...reopened.filter((at) => at > settled.from))
+      const later = looks.filter(
+        (each) =>
+          isOther(each, settled) &&
+          Math.min(each.to, reopenedAt) > settled.seenAt + (each.controller === settled.controller ? 0 : spreadMs) &&
+          each.seenAt < reopenedAt,
+      )
+      const last = reopenedAt === Infinity ? ends.filter((each) => isOther(each, settled)) : []
+      return [...later, ...last].slice(0, 1).map((each: ShownRun | FinalNode) => ({
+        rule: 'settled status changed',
+        what: `controller ${settled.controller} showed ${settled.status}, and later controller ${each.controller} showed ${each.status}`,
+        about: { operation, node },
+      }))
+    })
   })
 }
+
+/** A retry reopens what failed, and what a stopped rollout had not begun. */
+const canReopen = ({ status, because }: ShownRun): boolean =>
+  status === 'error' || status === 'failed' || (status === 'cancelled' && because === 'rollout')
 
 const isOther = (a: { status: string; errorCode: string | null }, b: ShownRun): boolean =>
   a.status !== b.status || a.errorCode !== b.errorCode
@@ -152,13 +167,12 @@ function takesAway(command: Command, before: OnDisk, after: OnDisk): boolean {
 /** The shown status follows the worker's journal while all parts are connected. */
 export function contradictedStatuses(observed: Observation): Violation[] {
   const follow = createFollow(observed)
-  const clear = Map.groupBy(observed.clear, ({ controller, node }) => `${controller} ${node}`)
+  const quiet = createQuiet(observed, { draining: false })
   return observed.shown.flatMap((each): Violation[] => {
     const followed = follow(each.operation, each.node)
-    if (followed === null || each.to - each.seenAt <= contradictionMs) return []
-    const windows = clear.get(`${each.controller} ${each.node}`) ?? []
+    if (followed === null || each.because === 'rollout' || each.to - each.seenAt <= contradictionMs) return []
     return contradictions(each, followed.commands).flatMap(({ from, to, what }): Violation[] => {
-      const longest = Math.max(0, ...windows.map((window) => Math.min(to, each.to, window.to) - Math.max(from, each.seenAt, window.from)))
+      const longest = longestCommon([{ from: each.seenAt, to: each.to }], [{ from, to }], quiet(each.controller, each.node))
       if (longest <= contradictionMs) return []
       const { operation, node, controller } = each
       const { backend, generation } = followed

@@ -1,11 +1,13 @@
 // Reads the final state: the database, and every operation on every controller.
 import { administer, waitFor } from '@muster/testkit'
 import { request } from './request.ts'
-import type { FailedTry, FinalIntent, FinalNode, Observation, Owner } from './observation.ts'
-import { statusOf, type SeenOperation } from './watch-controllers.ts'
+import type { AcceptedSubmission, FailedTry, FinalIntent, FinalModel, FinalNode, Observation, Owner } from './observation.ts'
+import { statusesOf, type SeenOperation } from './watch-controllers.ts'
 import type { ChaosWorld } from './world.ts'
 
-export type Concluded = Pick<Observation, 'intents' | 'owners' | 'failedTries' | 'finalNodes' | 'operations'> & {
+export type Concluded = Pick<Observation, 'intents' | 'owners' | 'failedTries' | 'finalNodes' | 'finalModels' | 'operations'> & {
+  /** Installs that loads of models submitted. */
+  readonly submitted: readonly AcceptedSubmission[]
   /** `intent_events`, to explain a violation. */
   readonly history: readonly HistoryRow[]
 }
@@ -20,12 +22,14 @@ export interface HistoryRow {
   readonly detail: unknown
 }
 
-const openIntents = `select count(*)::int as open from intents where finished_at is null`
+const openWork = `
+  select (select count(*) from intents where finished_at is null) + (select count(*) from replicas where state in ('starting', 'draining'))
+    + (select count(*) from model_removals) as open`
 
 /** True when nothing is open any more: in the database, and on every controller. */
 export async function isQuiet({ databaseUrl, controllers }: ChaosWorld): Promise<boolean> {
-  const { rows } = await administer(databaseUrl, (client) => client.query<{ open: number }>(openIntents))
-  if (rows[0]?.open !== 0) return false
+  const { rows } = await administer(databaseUrl, (client) => client.query<{ open: string }>(openWork))
+  if (Number(rows[0]?.open) !== 0) return false
   const lists = await Promise.all(controllers.map(({ url }) => request(`${url}/api/operations?state=active`)))
   return lists.every(({ status, body }) => status === 200 && (body['operations'] as readonly unknown[]).length === 0)
 }
@@ -40,12 +44,14 @@ export async function conclude(world: ChaosWorld, { asked, now }: { asked: reado
         state, last_failure ->> 'message' as failure from intents`)
     const owners = await read<Owner>(`
       select generation::float8 as generation, detail ->> 'operation' as operation, type as how from intent_events
-      where type in ('requested', 'attached', 'repinned', 'retried')`)
+      where type in ('requested', 'attached', 'repinned', 'retried', 'returning')`)
     const failed = await read<Omit<FailedTry, 'node' | 'at'> & { node_id: string; ago: number }>(`
       select node_id, backend, generation::float8 as generation, extract(epoch from clock_timestamp() - at)::float8 * 1000 as ago
       from intent_events where type = 'failed'`)
     const readAt = now()
-    const operations = await read<{ id: string }>('select id from operations')
+    const operations = await read<OperationRow>(`
+      select id, kind, backend, requested_by, extract(epoch from clock_timestamp() - created_at)::float8 * 1000 as ago from operations`)
+    const submitted = operations.flatMap((row) => submissionOf(row, readAt))
     const generations = await read<{ operation_id: string; node_name: string; generation: number | null }>(
       'select operation_id, node_name, generation::float8 as generation from operation_nodes',
     )
@@ -58,8 +64,9 @@ export async function conclude(world: ChaosWorld, { asked, now }: { asked: reado
       intents: intents.map(named),
       owners,
       failedTries: failed.map(named).map(({ ago, ...row }) => ({ ...row, at: readAt - ago })),
-      operations: operations.map(({ id }) => id),
-      finalNodes: await readOperations(world, asked, followed),
+      ...{ operations: operations.map(({ id }) => id), submitted },
+      finalNodes: await readOperations(world, [...asked, ...submitted.map(({ operation }) => operation)], followed),
+      finalModels: await readModels(world),
       history: history.map(named),
     }
   })
@@ -80,12 +87,44 @@ async function readOperations(
         if (answer === null) break
         const { status, body } = answer
         if (status !== 200) continue
-        for (const node of (body as unknown as SeenOperation).nodes) {
-          const generation = followed.get(`${operation} ${node.node_name}`) ?? null
-          nodes.push({ controller, operation, node: node.node_name, ...statusOf(node), generation })
+        for (const shown of statusesOf(body as unknown as SeenOperation)) {
+          const generation = followed.get(`${operation} ${shown.node}`) ?? null
+          nodes.push({ controller, operation, ...shown, generation })
         }
       }
       return nodes
+    }),
+  )
+  return found.flat()
+}
+
+type OperationRow = Readonly<{ id: string; kind: string; backend: string | null; requested_by: string; ago: number }>
+
+/** A load that lacks its backend submits an install of its own. Its transaction ends some time after it was created. */
+const longestCommitMs = 5_000
+
+function submissionOf({ id, kind, backend, requested_by: by, ago }: OperationRow, readAt: number): AcceptedSubmission[] {
+  if (backend === null || kind !== 'backend.install' || !by.startsWith('load of model ')) return []
+  const sentAt = readAt - ago
+  return [{ operation: id, kind: 'install', backend, digest: null, nodes: null, sentAt, answeredAt: sentAt + longestCommitMs }]
+}
+
+interface SeenModel {
+  readonly name: string
+  readonly state: string
+  readonly replicas_ready: number
+  readonly replicas_desired: number
+  readonly failure: Readonly<{ message: string }> | null
+}
+
+async function readModels({ controllers }: ChaosWorld): Promise<FinalModel[]> {
+  const found = await Promise.all(
+    controllers.map(async ({ url }, controller) => {
+      const answer = await waitFor(() => request(`${url}/api/models`), { what: `${url} to list models` }).catch(() => null)
+      const models = answer?.status === 200 ? (answer.body['models'] as readonly SeenModel[]) : []
+      return models.map(({ name: model, state, replicas_ready: replicasReady, replicas_desired: replicasDesired, failure }) => ({
+        ...{ controller, model, state, replicasReady, replicasDesired, failure: failure?.message ?? null },
+      }))
     }),
   )
   return found.flat()

@@ -19,8 +19,11 @@ if (![seed, durationMs, kills].every((number) => Number.isFinite(number) && numb
 }
 
 const report = await runChaos({
-  ...{ seed, durationMs, kills, clients: 3, submitEveryMs: 2_000, say: print },
-  size: { controllers: 3, workers: 6, backends: ['alpha', 'beta', 'gamma', 'delta'], versions: ['1.0', '2.0', '3.0'] },
+  ...{ seed, durationMs, kills, disturbances: Math.round(kills / 2), clients: 2, submitEveryMs: 2_500, say: print },
+  size: {
+    ...{ controllers: 3, workers: 6, models: ['red', 'green', 'blue'] },
+    ...{ backends: ['alpha', 'beta', 'gamma', 'delta'], versions: ['1.0', '2.0', '3.0'] },
+  },
 })
 for (const violation of report.violations.slice(0, 20)) print(`\n${showViolation(violation, report)}`)
 if (report.violations.length > 0) print(`\neverything that was seen: ${await keep(report)}`)

@@ -1,7 +1,7 @@
-// Observations of a cluster while its processes were killed: the ledger of the clients, the statuses that each controller
-// showed, the content of each worker's disk, and the database at the end. Times are milliseconds of the watching process.
+// Observations of a cluster under faults: the ledger of the clients, everything that each controller showed, the disk and the
+// processes of each worker, and the database at the end. Times are milliseconds of the watching process.
 
-/** A request that was answered 202. */
+/** A request that was answered 202, or an install that the load of a model submitted. */
 export interface AcceptedSubmission {
   readonly operation: string
   readonly kind: 'install' | 'upgrade' | 'delete'
@@ -15,11 +15,33 @@ export interface AcceptedSubmission {
   readonly answeredAt: number
 }
 
+/** A request about a model that was answered 202. */
+export interface AcceptedModelOperation {
+  readonly operation: string
+  readonly kind: 'load' | 'unload' | 'delete'
+  readonly model: string
+  readonly sentAt: number
+  readonly answeredAt: number
+}
+
+/** A cancel or a retry that was answered 202. */
+export interface AcceptedChange {
+  readonly operation: string
+  readonly kind: 'cancel' | 'retry'
+  readonly sentAt: number
+  readonly answeredAt: number
+}
+
 export interface ShownStatus {
   readonly status: string
   readonly isSettled: boolean
   readonly errorCode: string | null
+  /** `superseded`: a newer operation took its place. `rollout`: it belongs to a ring of a rollout, which watches replicas too. */
+  readonly because: 'superseded' | 'rollout' | null
 }
+
+/** Stands for a node where an operation is shown as a whole. */
+export const wholeOperation = 'all'
 
 /** A controller showed the same of one node of an operation, look after look, without a gap. */
 export interface ShownRun extends ShownStatus {
@@ -33,10 +55,12 @@ export interface ShownRun extends ShownStatus {
   readonly to: number
 }
 
-/** For that long this controller, the database, the bus and this worker worked, and were seen to. */
+/** For that long this controller answered promptly that it works and that the node is healthy, and the worker was connected. */
 export interface Clear {
   readonly controller: number
   readonly node: string
+  /** The node was being drained meanwhile. */
+  readonly isDraining: boolean
   readonly from: number
   readonly to: number
 }
@@ -79,7 +103,7 @@ export interface FinalIntent {
   readonly failure: string | null
 }
 
-/** The operation that requested a generation, attached to it, pinned it anew or retried it. */
+/** The operation that requested a generation, attached to it, pinned it anew, retried it, or returned from it. */
 export interface Owner {
   readonly generation: number
   readonly operation: string
@@ -103,10 +127,58 @@ export interface FinalNode extends ShownStatus {
   readonly generation: number | null
 }
 
-export interface Down {
+/** A process was killed, frozen, or cut off, until it was started again, continued, or connected. */
+export interface Fault {
+  readonly what: 'kill' | 'freeze' | 'cut'
+  /** The process; `registry` for the line to the registry. */
   readonly name: string
   readonly from: number
   readonly to: number
+}
+
+/** The life of a process with the marker of a node's worker. */
+export interface Life {
+  readonly node: string
+  readonly replica: string
+  /** When the last look that did not show it yet began, and when the first one that did had ended. */
+  readonly after: number
+  readonly from: number
+  /** When the last look that showed it began, and when the first one that no longer did had ended. */
+  readonly to: number
+  readonly before: number
+}
+
+/** A controller listed a replica of a node like this, look after look; `absent`: not at all, while its process ran. */
+export interface ShownReplica {
+  readonly controller: number
+  readonly node: string
+  readonly replica: string
+  /** `away`: ready, and shown as unreachable. */
+  readonly shown: 'ready' | 'away' | 'other' | 'absent'
+  readonly from: number
+  readonly seenAt: number
+  readonly to: number
+}
+
+/** A controller listed this version of a backend on a node, look after look; null: it listed none. */
+export interface ShownBackend {
+  readonly controller: number
+  readonly node: string
+  readonly backend: string
+  readonly digest: string | null
+  readonly from: number
+  readonly seenAt: number
+  readonly to: number
+}
+
+/** A model in the end, as one controller shows it. */
+export interface FinalModel {
+  readonly controller: number
+  readonly model: string
+  readonly state: string
+  readonly replicasReady: number
+  readonly replicasDesired: number
+  readonly failure: string | null
 }
 
 export interface Observation {
@@ -122,12 +194,20 @@ export interface Observation {
   readonly finalNodes: readonly FinalNode[]
   /** Ids of all operations that the database has. */
   readonly operations: readonly string[]
-  readonly downs: readonly Down[]
+  readonly faults: readonly Fault[]
+  readonly modelOperations: readonly AcceptedModelOperation[]
+  readonly changes: readonly AcceptedChange[]
+  readonly lives: readonly Life[]
+  readonly shownReplicas: readonly ShownReplica[]
+  readonly shownBackends: readonly ShownBackend[]
+  /** Models that exist, by the clients. */
+  readonly models: readonly string[]
+  readonly finalModels: readonly FinalModel[]
 }
 
 export interface Violation {
   readonly rule: string
   readonly what: string
   /** To find everything that belongs to it. */
-  readonly about: Readonly<{ node?: string; backend?: string; operation?: string; generation?: number }>
+  readonly about: Readonly<{ node?: string; backend?: string; operation?: string; generation?: number; replica?: string }>
 }

@@ -2,7 +2,7 @@
 // that finished long ago.
 import { setTimeout as delay } from 'node:timers/promises'
 import { request } from './request.ts'
-import type { Clear, ShownRun, ShownStatus } from './observation.ts'
+import { wholeOperation, type Clear, type ShownRun, type ShownStatus } from './observation.ts'
 import type { Random } from './random.ts'
 import type { DiskWatch } from './watch-disks.ts'
 import type { ChaosWorld } from './world.ts'
@@ -15,11 +15,16 @@ export interface ControllerWatch {
 export interface SeenNode {
   readonly node_name: string
   readonly status: string
+  readonly message: string
   readonly next_retry_at: string | null
   readonly error_code: string | null
+  readonly ring: number | null
 }
 export interface SeenOperation {
   readonly id: string
+  readonly model: string | null
+  readonly state: string
+  readonly finished_at: string | null
   readonly nodes: readonly SeenNode[]
 }
 
@@ -59,10 +64,11 @@ async function watchOne(one: One, signal: AbortSignal): Promise<void> {
     if (look !== null) {
       active = look.active
       for (const operation of look.operations)
-        for (const node of operation.nodes) note({ operation: operation.id, node, sentAt, seenAt }, { runs, one })
+        for (const { node, ...status } of statusesOf(operation))
+          note({ operation: operation.id, node, status, sentAt, seenAt }, { runs, one })
     }
     const isPrompt = seenAt - sentAt <= promptMs
-    noteClear(isPrompt ? (look?.healthy ?? new Set()) : new Set(), { sentAt, seenAt, windows, one })
+    noteClear(isPrompt ? (look?.present ?? new Map()) : new Map(), { sentAt, seenAt, windows, one })
     await delay(everyMs)
   }
 }
@@ -70,7 +76,8 @@ async function watchOne(one: One, signal: AbortSignal): Promise<void> {
 interface Look {
   readonly active: Set<string>
   readonly operations: readonly SeenOperation[]
-  readonly healthy: ReadonlySet<string>
+  /** Nodes that are healthy or draining, with their status. */
+  readonly present: ReadonlyMap<string, string>
 }
 
 async function lookAt({ world, controller, random, known }: One, before: ReadonlySet<string>): Promise<Look> {
@@ -91,24 +98,33 @@ async function lookAt({ world, controller, random, known }: One, before: Readonl
   return {
     active,
     operations: [...operations, ...finished.filter(({ status }) => status === 200).map(({ body }) => body as unknown as SeenOperation)],
-    healthy: new Set(ready.status === 200 ? all.filter(({ status }) => status === 'healthy').map(({ name }) => name) : []),
+    present: new Map(
+      ready.status === 200
+        ? all.filter(({ status }) => status === 'healthy' || status === 'draining').map(({ name, status }) => [name, status])
+        : [],
+    ),
   }
 }
 
-export function statusOf({ status, next_retry_at: nextRetryAt, error_code: errorCode }: SeenNode): ShownStatus {
+function statusOf({ status, message, next_retry_at: nextRetryAt, error_code: errorCode, ring }: SeenNode): ShownStatus {
   const isSettled = ['success', 'skipped', 'cancelled'].includes(status) || (status === 'error' && nextRetryAt === null)
-  return { status, isSettled, errorCode }
+  const isSuperseded = status === 'cancelled' && message.startsWith('superseded')
+  return { status, isSettled, errorCode, because: isSuperseded ? 'superseded' : ring === null ? null : 'rollout' }
 }
 
-type Sighting = Readonly<{ operation: string; node: SeenNode; sentAt: number; seenAt: number }>
+/** An operation about a model is one thing, whatever its nodes show until its end. */
+export function statusesOf({ model, state, finished_at: finishedAt, nodes }: SeenOperation): (ShownStatus & { readonly node: string })[] {
+  if (model !== null) return [{ node: wholeOperation, status: state, isSettled: finishedAt !== null, errorCode: null, because: null }]
+  return nodes.map((node) => ({ node: node.node_name, ...statusOf(node) }))
+}
+
+type Sighting = Readonly<{ operation: string; node: string; status: ShownStatus; sentAt: number; seenAt: number }>
 
 function note(
-  { operation, node: seen, sentAt, seenAt }: Sighting,
+  { operation, node, status: now, sentAt, seenAt }: Sighting,
   { runs, one }: { runs: Map<string, Mutable<ShownRun>>; one: One },
 ): void {
-  const node = seen.node_name
   const key = `${operation} ${node}`
-  const now = statusOf(seen)
   const run = runs.get(key)
   const isSame = run !== undefined && run.status === now.status && run.isSettled === now.isSettled && run.errorCode === now.errorCode
   // Settled operations are read only now and then, so a gap between two reads says nothing.
@@ -120,14 +136,14 @@ function note(
 
 type WatchRound = Readonly<{ sentAt: number; seenAt: number; windows: Map<string, Mutable<Clear>>; one: One }>
 
-function noteClear(healthy: ReadonlySet<string>, { sentAt, seenAt, windows, one }: WatchRound): void {
-  const isWhole = one.world.members.every((member) => (member.kind !== 'nats' && member.kind !== 'postgres') || member.isUp())
+function noteClear(present: ReadonlyMap<string, string>, { sentAt, seenAt, windows, one }: WatchRound): void {
   for (const { name: node } of one.world.workers) {
     const window = windows.get(node)
-    if (!isWhole || !healthy.has(node) || !one.disks.isConnected(node)) windows.delete(node)
-    else if (window !== undefined && sentAt - window.to <= everyMs + promptMs) window.to = sentAt
+    const isDraining = present.get(node) === 'draining'
+    if (!present.has(node) || !one.disks.isConnected(node)) windows.delete(node)
+    else if (window?.isDraining === isDraining && sentAt - window.to <= everyMs + promptMs) window.to = sentAt
     else {
-      const opened = { controller: one.controller, node, from: seenAt, to: seenAt }
+      const opened = { controller: one.controller, node, isDraining, from: seenAt, to: seenAt }
       windows.set(node, opened)
       one.clear.push(opened)
     }
