@@ -45,7 +45,7 @@ import {
   type StepDetail,
   type World,
 } from './loads.pure.ts'
-import { type Endable, endableFor, isWanted } from './replica-set.pure.ts'
+import { type Endable, endableFor, isSpare, isWanted } from './replica-set.pure.ts'
 
 /** The contract gives workers 2 s to accept. */
 const replyTimeoutMs = 3_000
@@ -117,13 +117,17 @@ async function observe({ record: { load } }: ClaimedLoad, deps: ApplyDeps): Prom
   const isUnplaced = load.state === 'waiting' || load.state === 'failed'
   const place = deps.placing()
   const { placement, seen } = isUnplaced && model !== null ? await placeOf(load, model, place) : unplaced
-  const { old, set } = model === null ? noReplacement : await findReplaced({ load, model, placement }, { loads: deps.loads, place })
+  const {
+    old,
+    isSpare: isLoadSpare,
+    set,
+  } = model === null ? noReplacement : await findReplaced({ load, model, placement }, { loads: deps.loads, place })
   // Read after the nodes: when placement sees a node that returned, its replicas are visible here too.
   const unowned = isUnplaced && load.purpose === 'serve' ? await deps.replicas.findReturned(load) : null
   const returned = unowned === null ? null : returnOf(unowned)
   const install = load.state === 'installing' ? await deps.installStanding(load.installId, load.nodeId) : null
   const known = model === null ? null : { name: model.name, revision: model.revision, isWanted: isWanted(load, model) }
-  return { model, seen, set, world: { model: known, isNodeHealthy, placement, returned, install, isAssembling, old } }
+  return { model, seen, set, world: { model: known, isNodeHealthy, placement, returned, install, isAssembling, old, isSpare: isLoadSpare } }
 }
 
 /** Reads the model, with the listed name of its backend: the one in intents and inventories, which may be that of a meta backend. */
@@ -334,8 +338,8 @@ interface UnplacedLoad {
   readonly placement: Placement | Failure | null
 }
 /** `set`: the loads of the model that the decision was based on. */
-type Replacement = Readonly<{ old: OldReplica | null; set: Read<ListedLoad> }>
-const noReplacement: Replacement = { old: null, set: { now: 0, rows: [] } }
+type Replacement = Readonly<{ old: OldReplica | null; isSpare: boolean; set: Read<ListedLoad> }>
+const noReplacement: Replacement = { old: null, isSpare: false, set: { now: 0, rows: [] } }
 
 /** A replica that the load could replace. Looked for only when there is no room for both, and no draining replica makes room. */
 async function findReplaced(
@@ -345,15 +349,16 @@ async function findReplaced(
   if (load.purpose !== 'serve' || placement === null || 'code' in placement) return noReplacement
   if (placement.eviction?.victims.length === 0 || placement.nodes.some(({ eligible }) => eligible)) return noReplacement
   const set = await loads.listSets(model.name)
+  if (isSpare(load, model, set.rows)) return { old: null, isSpare: true, set }
   const { olds, when } = endableFor(load, model, set.rows)
   // A pinned load can only use room on its node.
   const near = load.pin === null ? olds : olds.filter((old) => old.load.nodeId === load.pin)
   const enough = await findEnough(near, wantedOf(load, model.config), place)
   const [any] = load.pin === null ? [] : near
   const found = enough ?? any
-  if (found === undefined) return { old: null, set }
+  if (found === undefined) return { old: null, isSpare: false, set }
   const { ordinal, nodeId } = found.load
-  return { old: { ordinal, nodeId, ends: enough === undefined ? 'not' : when }, set }
+  return { old: { ordinal, nodeId, ends: enough === undefined ? 'not' : when }, isSpare: false, set }
 }
 
 type Olds = Endable['olds']

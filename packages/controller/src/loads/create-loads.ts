@@ -5,6 +5,7 @@ import {
   type BackendName,
   type Failure,
   FailureCode,
+  FleetError,
   type ModelConfig,
   type ModelFile,
   type NodeId,
@@ -14,11 +15,13 @@ import {
 } from '@muster/protocol'
 import type { Catalogue } from '../gallery/catalogue.ts'
 import type { Submissions } from '../operations/submit.ts'
+import { chooseSpread } from '../placement/placement.pure.ts'
 import { createPlacer, type Placer, type PlacerDeps } from '../placement/placer.ts'
 import { createReplicaChecks } from '../replicas/check-replicas.ts'
 import { createReplicaReports, createTendReplicas, createUnload } from '../replicas/reports.ts'
 import { viewReplica } from '../replicas/replicas.pure.ts'
 import type { ControllerSettings } from '../settings.ts'
+import type { WantedModel } from '../store/loads.ts'
 import type { Store } from '../store/store.ts'
 import type { WorkKey } from '../work/exchange.ts'
 import { createAdvance, createDemands, type LoadTransition, LoadWork } from './load-work.ts'
@@ -75,6 +78,7 @@ export function createLoads(deps: LoadsDeps) {
   const apply = createApply({ ...applyParts(deps), demand, advance, placing, listedName, quietMs })
   const work = new LoadWork({
     ...{ loads, demand, advance, apply, holder, clock, log },
+    findSpread: createFindSpread({ placement: store.placement, place: explainOf(createPlacer(known), listedName) }),
     tendReplicas: createTendReplicas({ bus, loads, replicas, advance, unload, log }),
     idleMs: settings.idleScaleDown,
     intervalMs: settings.reconcileInterval,
@@ -136,6 +140,20 @@ function applyParts(deps: LoadsDeps) {
 /** Explains placement to administrators; refusals are not counted. */
 function explainOf(place: Placer, listedName: (backend: BackendName) => Promise<BackendName>): Placer {
   return async ({ config, ...wanted }) => await place({ ...wanted, config: { ...config, backend: await listedName(config.backend) } })
+}
+
+/** A node for one of several replicas that share another. Nothing ends for it, and nothing is installed. */
+function createFindSpread({ placement: store, place }: { placement: Pick<Store['placement'], 'spreadFacts'>; place: Placer }) {
+  return async ({ name, config }: WantedModel): Promise<NodeId | null> => {
+    try {
+      const { placement } = await place({ config, purpose: 'serve', avoid: null, pin: null })
+      return chooseSpread(placement, await store.spreadFacts(name))
+    } catch (error) {
+      // No gallery offers the backend of the model any more: its replicas stay where they are.
+      if (error instanceof FleetError) return null
+      throw error
+    }
+  }
 }
 
 /** An ordinary install for one node: it joins an open one. */

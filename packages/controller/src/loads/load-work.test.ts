@@ -40,6 +40,7 @@ function createWork(clock: Clock): LoadWork {
     advance: async () => null,
     apply: async () => undefined,
     tendReplicas: async () => false,
+    findSpread: async () => null,
     ...{ holder: 'c', idleMs: 1_000, intervalMs: 10_000, log: silentLog, clock },
   })
 }

@@ -2,16 +2,16 @@
 // tends replicas that no load owns. It remembers nothing between rounds; events only wake it. Every step of a load is written by
 // `advance`.
 import type { Clock, Log } from '@muster/host'
-import { type Load, type LoadEvent, type ModelName, stepLoad } from '@muster/protocol'
+import { type Load, type LoadEvent, type ModelName, type NodeId, stepLoad } from '@muster/protocol'
 import { mayRunOn } from '../nodes/view.ts'
 import type { Read } from '../store/intents.ts'
-import type { LoadRecord } from '../store/load-rows.ts'
+import type { ListedLoad, LoadRecord } from '../store/load-rows.ts'
 import type { LoadStore, WantedModel } from '../store/loads.ts'
 import type { NodeStore } from '../store/nodes.ts'
 import { claimLeaseMs, createEngine, createLanes, type Engine, type Lanes } from '../work/engine.ts'
 import type { Apply } from './apply.ts'
 import { replicasOf, type StepDetail } from './loads.pure.ts'
-import { decideSet, type SetDecision } from './replica-set.pure.ts'
+import { decideSet, isCrowded, type SetDecision } from './replica-set.pure.ts'
 
 export interface LoadWorkDeps {
   readonly loads: LoadStore
@@ -23,6 +23,8 @@ export interface LoadWorkDeps {
    * wakes the loop for that.
    */
   readonly tendReplicas: (signal: AbortSignal) => Promise<boolean>
+  /** A node without a replica of this model that has room for one; null: none. */
+  readonly findSpread: (model: WantedModel) => Promise<NodeId | null>
   readonly holder: string
   readonly idleMs: number
   readonly intervalMs: number
@@ -41,6 +43,9 @@ const compareEveryMs = 1_000
  * reconsidered at once.
  */
 const reconsideredAtOnce = 8
+/** How often, and for how many models at once, a node is searched for replicas that share one. */
+const spreadEveryMs = 10_000
+const spreadAtOnce = 16
 /** Requests may still arrive at draining replicas, so those are checked more often. */
 const drainingEveryMs = 200
 
@@ -53,6 +58,9 @@ export class LoadWork {
   readonly #tending: Lanes
   #lookedAt = -Infinity
   #comparedAt = -Infinity
+  #spreadAt = -Infinity
+  /** The models after this one are searched next; a restart begins with the first. */
+  #spreadAfter = ''
   #hasNewNodes = false
   #areSomeDraining = false
   /** Milliseconds until the comparison or search that was too early at the last wake. */
@@ -138,9 +146,32 @@ export class LoadWork {
     const { rows, now } = await loads.listSets()
     const models = await this.#deps.demand.all()
     const byModel = Map.groupBy(rows, ({ load }) => load.model)
-    const decided = models.map((model) => ({ set: byModel.get(model.name) ?? [], ...decideSet(model, byModel.get(model.name) ?? []) }))
+    const spreads = await this.#findSpreads(models, byModel)
+    const decided = models.map((model) => {
+      const set = byModel.get(model.name) ?? []
+      return { set, ...decideSet(model, set, spreads.get(model.name) ?? null) }
+    })
     for (const { set, events } of decided) if (events.length > 0) await this.#change({ set, events, now })
     await loads.add(decided.flatMap(({ add }) => add))
+  }
+
+  /** Nodes for models whose replicas share one. */
+  async #findSpreads(
+    models: readonly WantedModel[],
+    byModel: ReadonlyMap<ModelName, readonly ListedLoad[]>,
+  ): Promise<ReadonlyMap<ModelName, NodeId>> {
+    const found = new Map<ModelName, NodeId>()
+    const now = this.#deps.clock.monotonic()
+    if (now - this.#spreadAt < spreadEveryMs) return found
+    this.#spreadAt = now
+    const crowded = models.filter((model) => isCrowded(model, byModel.get(model.name) ?? [])).toSorted((a, b) => (a.name < b.name ? -1 : 1))
+    const next = crowded.filter(({ name }) => name > this.#spreadAfter).slice(0, spreadAtOnce)
+    this.#spreadAfter = next.length < spreadAtOnce ? '' : (next.at(-1)?.name ?? '')
+    for (const model of next) {
+      const nodeId = await this.#deps.findSpread(model)
+      if (nodeId !== null) found.set(model.name, nodeId)
+    }
+    return found
   }
 
   /** One event after the other, each on the loads of its model as they were read and as the events before left them. */

@@ -54,6 +54,7 @@ const world = (over: Partial<World> = {}): World => ({
     placement: places({}),
     returned: null,
     old: null,
+    isSpare: false,
     install: null,
     isAssembling: false,
   },
@@ -120,6 +121,12 @@ describe('the next step of a load', () => {
       waiting,
       { placement: short },
       { event: { type: 'failed', failure: { code: 'no_capacity' } } },
+    ],
+    [
+      'without room, of which as many others serve as are desired: nothing ends for it',
+      { ...waiting, pin: nodeId },
+      { placement: { ...short, eviction: { nodeId, victims: [victim] } }, isSpare: true },
+      { do: 'step', event: { type: 'unwanted' } },
     ],
     [
       'without room beside the one whose place it takes',

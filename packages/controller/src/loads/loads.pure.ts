@@ -30,6 +30,8 @@ export interface World {
   readonly returned: Extract<LoadEvent, { type: 'returned' }> | null
   /** A replica of the model that it could replace. Looked for when there is no room for both. */
   readonly old: OldReplica | null
+  /** As many others serve as are desired. Known only when there is no room for it. */
+  readonly isSpare: boolean
   readonly install: InstallStanding | null
   /** Its built-in backend is still being assembled. */
   readonly isAssembling: boolean
@@ -120,7 +122,8 @@ const shortOf: Readonly<Partial<Record<Exclusion, string>>> = {
 }
 
 /** No node is eligible. Null: no room can be made. */
-function makeRoom(load: Load, { nodes, eviction }: Placement, { old }: World): Decision | null {
+function makeRoom(load: Load, { nodes, eviction }: Placement, { old, isSpare }: World): Decision | null {
+  if (isSpare) return step({ type: 'unwanted' })
   const shortAt = (nodeId: NodeId): string | undefined => {
     const by = nodes.find((node) => node.node_id === nodeId)?.excludedBy
     return by === null || by === undefined ? undefined : shortOf[by]

@@ -1,7 +1,7 @@
-// Where a load goes: to an install that is under way, and not to another node because a source failed. On a real database and
-// bus.
+// Where a load goes: to an install that is under way, not to another node because a source failed, and back to a node that
+// returned. On a real database and bus.
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { BackendName, type Failure, OperationId } from '@muster/protocol'
+import { BackendName, type Failure, ModelName, OperationId, type ReplicaId } from '@muster/protocol'
 import { parseGallery } from '@muster/source'
 import { waitFor } from '@muster/testkit'
 import { sql } from 'kysely'
@@ -168,5 +168,67 @@ describe('a source that fails', () => {
     }
     await world.untilState('tiny', 'installing')
     expect(new Set(installs)).toEqual(new Set([a.id]))
+  })
+})
+
+describe('replicas on one node', () => {
+  const stateOf = async (id: ReplicaId): Promise<string | undefined> => (await world.store.replicas.find(id))?.state
+  /** As if the last change of every node was a while ago. */
+  const calmDown = () => sql`update changes set at = at - interval '2 minutes' where kind = 'node'`.execute(world.db)
+
+  /** Two replicas on `a`, and `b`, which had one of them and is back. */
+  async function returnedNode(): Promise<{ a: ModelWorker; b: ModelWorker }> {
+    const first = await controller()
+    const [a, b] = [await world.addWorker('a'), await world.addWorker('b')]
+    await world.addModel('tiny', { scheduling: { min_replicas: 2, max_replicas: 2 } })
+    for (const worker of [a, b]) worker.ready(await worker.untilLoads(1))
+    await Promise.all([0, 1].map((ordinal) => world.untilState('tiny', 'ready', { ordinal })))
+    await world.setPulse(b.id, 'silent')
+    a.ready(await a.untilLoads(2))
+    await Promise.all([0, 1].map((ordinal) => world.untilState('tiny', 'ready', { ordinal })))
+    await world.setPulse(b.id, 'present')
+    await waitFor(() => b.unloads.length === 1 && b.processes.size === 0, { what: 'the replica that is not needed to end' })
+    await waitFor(async () => (await world.store.replicas.listOfNode(b.id)).length === 0, { what: 'its exit to be recorded' })
+    await first.stop()
+    return { a, b }
+  }
+
+  it('are spread again when a node returns: the new one is admitted before one of them drains', async () => {
+    const { a, b } = await returnedNode()
+    await calmDown()
+    await controller()
+    const load = await b.untilLoads(2)
+    b.ready(load)
+    await world.untilState('tiny', 'ready', { ordinal: 2 })
+    expect(a.unloads).toEqual([])
+    await world.pass(load.replica_id)
+    const [gone] = await waitFor(() => (a.unloads.length > 0 ? a.unloads : null), { what: 'one of the two to drain' })
+    await waitFor(async () => gone !== undefined && (await stateOf(gone)) === 'exited', { what: 'its end' })
+    expect(new Set((await world.store.loads.listOfModel('tiny')).rows.map(({ load: each }) => each.state))).toEqual(new Set(['ready']))
+    const live = (await world.store.replicas.listOfModel('tiny')).filter(({ state }) => state === 'ready')
+    expect(live.map(({ nodeName }) => nodeName).toSorted()).toEqual(['a', 'b'])
+    expect(b.unloads).not.toContain(load.replica_id)
+  })
+
+  it('stay where they are while the node that returned has changed a moment ago', async () => {
+    const { a, b } = await returnedNode()
+    const { taken } = await controller()
+    const other = await world.addModel('other', { scheduling: { min_replicas: 1 } })
+    await waitFor(() => taken.some(({ from }) => from.load.model === other), { what: 'a comparison of all models' })
+    expect((await world.store.loads.listOfModel('tiny')).rows).toHaveLength(2)
+    expect([a.unloads, b.loads.filter(({ model }) => model === 'tiny')]).toEqual([[], [b.loads[0]]])
+  })
+
+  it('stay when the new one does not start, and nothing ends for it', async () => {
+    const { a, b } = await returnedNode()
+    await calmDown()
+    await controller()
+    b.fail({ code: 'internal', retry: 'backoff', message: 'CUDA error' }, await b.untilLoads(2))
+    await waitFor(async () => (await world.store.loads.listOfModel('tiny')).rows.length === 2, { what: 'the new load to end' })
+    await calmDown()
+    expect((await world.store.placement.spreadFacts(ModelName.parse('tiny'))).get(b.id)).toMatchObject({
+      ...{ hasReplica: false, failedMs: expect.any(Number) },
+    })
+    expect(a.unloads).toEqual([])
   })
 })

@@ -38,8 +38,8 @@ const outdated = { listed: 'b' }
 const edited = { revision: 'rev-0' }
 
 type Want = { add?: [number, NodeId | null, boolean][]; gone?: number[]; changed?: number[] }
-const outcomeOf = (wanted: WantedModel, members: readonly Member[]): Required<Want> => {
-  const { add, events } = decideSet(wanted, members)
+const outcomeOf = (wanted: WantedModel, members: readonly Member[], spreadTo: NodeId | null = null): Required<Want> => {
+  const { add, events } = decideSet(wanted, members, spreadTo)
   const of = (type: string): number[] =>
     events.flatMap(({ load: { ordinal }, event }) => (event.type === type ? [ordinal] : [])).toSorted((a, b) => a - b)
   return {
@@ -80,6 +80,32 @@ describe('how many there are', () => {
     ['one on every node that fits', model({ scheduling: { replicas: 'all' }, matching: 2 }), [up(0)], { add: [[1, null, false]] }],
   ])('%s', (_, wanted, members, want) => {
     expect(outcomeOf(wanted, members)).toEqual({ ...nothing, ...want })
+  })
+})
+
+describe('replicas that share a node', () => {
+  const three = model({ scheduling: { min_replicas: 3 } })
+  const coming = { pin: n2, state: 'starting', nodeId: n2 } as const
+  it.each<[string, [WantedModel, Member[], NodeId | null], Want]>([
+    ['get another one on a node that has none', [two, [up(0), up(1)], n2], { add: [[2, n2, true]] }],
+    ['stay where no other node has room', [two, [up(0), up(1)], null], {}],
+    ['stay while one of them is not admitted', [two, [up(0), up(1, { isAdmitted: false })], n2], {}],
+    ['stay while one of them is to be replaced', [two, [up(0), up(1, outdated)], n2], { add: [[2, n1, true]] }],
+    ['stay while one is missing', [three, [up(0), up(1)], n2], { add: [[2, null, false]] }],
+    ['do not, on two nodes', [two, [up(0), up(1, { at: n2 })], n3], {}],
+    ['are not moved where each node has one', [model({ scheduling: { replicas: 'all' }, matching: 1 }), [up(0)], n2], {}],
+    ['get one at a time', [two, [up(0), up(1), load(2, coming)], n3], {}],
+    ['serve while the other one starts', [two, [up(0), up(1), load(2, coming)], null], {}],
+    ['serve until the other one passed its check', [two, [up(0), up(1), up(2, { at: n2, pin: n2, checked: 'due' })], null], {}],
+    ['serve until the other one is admitted', [two, [up(0), up(1), up(2, { at: n2, pin: n2, isAdmitted: false })], null], {}],
+    ['lose one when the other one is admitted', [two, [up(0), up(1), up(2, { at: n2, pin: n2 })], null], { gone: [1] }],
+    ['stay when the other one fails', [two, [up(0), up(1), load(2, { ...failed, pin: n2, nextAt: 5 })], null], { gone: [2] }],
+    ['stay when its node leaves', [two, [up(0), up(1), load(2)], null], { gone: [2] }],
+    ['lose one each time', [three, [up(0), up(1), up(2), up(3, { at: n2, pin: n2 })], null], { gone: [2] }],
+    ['stay after that, unless another node has none', [three, [up(0), up(1), up(3, { at: n2, pin: n2 })], null], {}],
+    ['go on to another node', [three, [up(0), up(1), up(3, { at: n2, pin: n2 })], n3], { add: [[2, n3, true]] }],
+  ])('%s', (_, given, want) => {
+    expect(outcomeOf(...given)).toEqual({ ...nothing, ...want })
   })
 })
 

@@ -7,8 +7,11 @@ import type { WantedModel } from '../store/loads.ts'
 
 /** A load, with the facts about its replica if it is ready. */
 export type Member<L extends Load = Load> = Readonly<{ load: L; ready: ReadyFacts | null }>
-/** `version`: its node uses another version of the backend now. `double`: a second replica where each node has one. */
-export type Stale = 'draining' | 'revision' | 'version' | 'double'
+/**
+ * `version`: its node uses another version of the backend now. `double`: a second replica where each node has one. `crowded`:
+ * shares its node with another replica, while one comes up on a node without any.
+ */
+export type Stale = 'draining' | 'revision' | 'version' | 'double' | 'crowded'
 
 export type AddedLoad = Readonly<{ model: ModelName; ordinal: number; pin: NodeId | null; needsCheck: boolean }>
 export interface SetDecision {
@@ -36,16 +39,21 @@ export function staleOf({ load, ready }: Member, revision: string): Stale | null
   return isKnown && ready.digest !== ready.listed ? 'version' : null
 }
 
-export function decideSet(model: WantedModel, members: readonly Member[]): SetDecision {
+/** `spreadTo`: a node without a replica of the model that has room for one. */
+export function decideSet(model: WantedModel, members: readonly Member[], spreadTo: NodeId | null = null): SetDecision {
   const wanted = desiredOf(model)
   const serve = members.filter(({ load }) => load.purpose === 'serve')
   if (wanted === 0) {
     const seen = byOrdinal(serve).find(({ load }) => isToBeSeen(load, model))
     return { add: [], events: serve.filter((member) => member !== seen).map(unwanted) }
   }
-  const judged = withDoubles(
-    model,
-    serve.map((member): JudgedMember => ({ ...member, stale: staleOf(member, model.revision) })),
+  if (spreadTo !== null && isCrowded(model, members)) return { add: [spreading(model, serve, spreadTo)], events: [] }
+  const judged = withCrowd(
+    wanted,
+    withDoubles(
+      model,
+      serve.map((member): JudgedMember => ({ ...member, stale: staleOf(member, model.revision) })),
+    ),
   )
   const fresh = judged.filter(({ stale }) => stale === null).toSorted(byUse)
   const kept = fresh.slice(0, wanted)
@@ -59,6 +67,31 @@ export function decideSet(model: WantedModel, members: readonly Member[]): SetDe
       ...changed.map(({ load }) => ({ load, event: { type: 'revision_changed', revision: model.revision } as const })),
     ],
   }
+}
+
+/** All desired replicas serve, none is to be replaced, and some share a node. */
+export function isCrowded(model: WantedModel, members: readonly Member[]): boolean {
+  const serve = members.filter(({ load }) => load.purpose === 'serve')
+  const areSettled = serve.every((member) => isAdmitted(member) && staleOf(member, model.revision) === null)
+  return areSettled && serve.length === desiredOf(model) && model.config.scheduling.replicas !== 'all' && crowdOf(serve).length > 0
+}
+
+const crowdOf = <M extends Member>(members: readonly M[]): M[] => {
+  const ready = members.filter(({ load }) => load.state === 'ready')
+  return ready.filter((member) => ready.some((other) => other !== member && nodeOf(other) === nodeOf(member)))
+}
+
+const nodeOf = ({ load }: Member): NodeId | null => ('nodeId' in load ? load.nodeId : null)
+
+const spreading = ({ name }: WantedModel, serve: readonly Member[], pin: NodeId): AddedLoad => {
+  const [ordinal = serve.length] = unusedOrdinals(new Set(serve.map(({ load }) => load.ordinal)), 1)
+  return { model: name, ordinal, pin, needsCheck: true }
+}
+
+/** As many others serve as are desired: nothing ends for this load, and it ends itself where it finds no room. */
+export function isSpare(load: Load, model: WantedModel, members: readonly Member[]): boolean {
+  const others = members.filter((member) => member.load.purpose === 'serve' && member.load.ordinal !== load.ordinal)
+  return others.filter((member) => isServing(member) && staleOf(member, model.revision) === null).length >= desiredOf(model)
 }
 
 export type Endable = Readonly<{ olds: readonly Member<Extract<Load, { state: 'ready' }>>[]; when: 'now' | 'soon' | 'not' }>
@@ -104,6 +137,21 @@ function withDoubles({ config }: WantedModel, judged: readonly JudgedMember[]): 
     taken.add(member.load.nodeId)
   }
   return judged.map((member) => (doubles.has(member) ? { ...member, stale: 'double' } : member))
+}
+
+/**
+ * One of the replicas that share a node is replaced by one that comes up on another node. It serves until that one is admitted. If
+ * that one fails, all stay, and it is the one too many.
+ */
+function withCrowd(wanted: number, judged: readonly JudgedMember[]): readonly JudgedMember[] {
+  const fresh = judged.filter(({ stale }) => stale === null).toSorted(byUse)
+  const isSpreading = (member: JudgedMember): boolean =>
+    member.load.pin !== null &&
+    member.load.state !== 'failed' &&
+    !fresh.some((other) => other !== member && nodeOf(other) === member.load.pin)
+  const last = crowdOf(fresh).at(-1)
+  if (fresh.length <= wanted || last === undefined || !fresh.some(isSpreading)) return judged
+  return judged.map((member) => (member === last ? { ...member, stale: 'crowded' } : member))
 }
 
 const unwanted = ({ load }: Member) => ({ load, event: { type: 'unwanted' } as const })

@@ -1,7 +1,8 @@
 import { Digest, NodeId, OperationId } from '@muster/protocol'
 import { describe, expect, it } from 'vitest'
 import { candidate, modelToPlace, replica } from '../../test/placement-facts.ts'
-import { choosePlacement, explainNoNode, type Candidate, type Exclusion, type PlacementModel } from './placement.pure.ts'
+import { choosePlacement, chooseSpread, explainNoNode, type Candidate, type Exclusion, type PlacementModel } from './placement.pure.ts'
+import type { SpreadFacts } from '../store/placement.ts'
 import { needOf } from './room.pure.ts'
 
 const [a, b] = ['a', 'b'].map((letter) => Digest.parse(`sha256:${letter.repeat(64)}`))
@@ -136,6 +137,32 @@ describe('between two nodes', () => {
       candidate('two', { nodeType: 'agent' }),
     ])
     expect(nodes[0]).toMatchObject({ node_name: 'one', eligible: true })
+  })
+})
+
+describe('one of several replicas on a node moves', () => {
+  const calm = { hasReplica: false, calmMs: 60_000, failedMs: null }
+  const pool = ram(4 * gb)
+  const full = { pool, replicas: [replica({ need: 3 * gb })] }
+  it.each<[string, Partial<Candidate>, Partial<SpreadFacts>, 'two' | null]>([
+    ['to a node that has been calm for a minute', { pool }, {}, 'two'],
+    ['to none that came back a moment ago', { pool }, { calmMs: 59_999 }, null],
+    ['to none with a replica of the model, in whatever state', { pool }, { hasReplica: true }, null],
+    ['to none where it did not start lately', { pool }, { failedMs: 599_999 }, null],
+    ['to one where it did not start long ago', { pool }, { failedMs: 600_000 }, 'two'],
+    ['to none that lacks the backend', { pool, hasBackend: false }, {}, null],
+    ['to none without room, though others could be evicted', full, {}, null],
+    ['to none that is away', { pool, status: 'unhealthy' }, {}, null],
+  ])('%s', (_, over, facts, want) => {
+    const placement = choosePlacement(modelToPlace({ files: [file] }), [
+      candidate('one', { pool, replicas: [replica(own), replica(own)] }),
+      candidate('two', over),
+    ])
+    const known = new Map([
+      [NodeId.parse('one'), { ...calm, hasReplica: true }],
+      [NodeId.parse('two'), { ...calm, ...facts }],
+    ])
+    expect(chooseSpread(placement, known)).toBe(want)
   })
 })
 

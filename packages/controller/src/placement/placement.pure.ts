@@ -14,6 +14,7 @@ import {
   type Selector,
 } from '@muster/protocol'
 import type { NodeRecord } from '../store/nodes.ts'
+import type { SpreadFacts } from '../store/placement.ts'
 import type { ReplicaRecord } from '../store/replicas.ts'
 import { chooseEviction, type Eviction, freeDisk, freeMemory, freeReplicaCount, needOf, type NodeRoom } from './room.pure.ts'
 
@@ -227,6 +228,21 @@ function scoreOf(model: PlacementModel, node: Candidate): number {
     Math.min(300, 200 * countOf(model, node)) -
     (node.id === avoid ? 500 : 0)
   )
+}
+
+/** A node that has changed since, for example because it came back, moves nothing: it may leave again. */
+const calmMs = 60_000
+/** A model that did not start on a node is not moved there for this long. */
+const failedWithinMs = 600_000
+
+/** The best node without a replica of the model that has its backend and room, and has been calm for a while; null: none. */
+export function chooseSpread({ nodes }: Placement, facts: ReadonlyMap<NodeId, SpreadFacts>): NodeId | null {
+  const isSuitable = ({ node_id: id, eligible, hasBackend }: JudgedNode): boolean => {
+    const about = facts.get(id)
+    if (!eligible || !hasBackend || about === undefined || about.hasReplica) return false
+    return about.calmMs >= calmMs && (about.failedMs === null || about.failedMs >= failedWithinMs)
+  }
+  return nodes.find(isSuitable)?.node_id ?? null
 }
 
 /** One sentence with the reasons of the first nodes. */

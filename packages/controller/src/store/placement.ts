@@ -1,5 +1,6 @@
 // The facts for placement: all nodes and live replicas, in three statements whatever their number.
 import {
+  type ModelName,
   NodeId,
   OperationId,
   ReplicaId,
@@ -66,6 +67,16 @@ export interface PlacementReplicaFacts {
   readonly unusedMs: number | null
 }
 export type PlacementFile = z.infer<typeof File>
+
+/** A node, as a place for one of a model's replicas that share another node. */
+export interface SpreadFacts {
+  /** A replica of the model has not exited there. */
+  readonly hasReplica: boolean
+  /** Since the node or a replica on it last changed. */
+  readonly calmMs: number
+  /** Since a replica of the model last failed to start there; null: not in the last hour. */
+  readonly failedMs: number | null
+}
 
 const File = z.object({ uri: z.string(), sha256: z.string().optional() })
 const Labels = z.record(z.string(), z.string())
@@ -151,6 +162,19 @@ export class PlacementStore {
       replicas: rows.map((row) => replicaOf(row, { files: filesOf(row.files), scheduling: schedulingOf(row.scheduling) })),
       uploads: new Map(uploads.map((each) => [each.digest, each.size_bytes])),
     }
+  }
+
+  async spreadFacts(model: ModelName): Promise<ReadonlyMap<NodeId, SpreadFacts>> {
+    const { rows } = await sql<{ id: string; has_replica: boolean; calm_ms: number | null; failed_ms: number | null }>`
+      select n.id, extract(epoch from now() - c.at)::float8 * 1000 as calm_ms, coalesce(r.has_replica, false) as has_replica, r.failed_ms
+      from nodes n left join changes c on c.kind = 'node' and c.id = n.id left join (
+        select node_id, bool_or(state <> 'exited') as has_replica,
+          min(extract(epoch from now() - exited_at)::float8 * 1000) filter (where ready_at is null or checked = 'failed') as failed_ms
+        from replicas where model = ${model} group by node_id
+      ) r on r.node_id = n.id`.execute(this.#db)
+    return new Map(
+      rows.map((row) => [NodeId.parse(row.id), { hasReplica: row.has_replica, calmMs: row.calm_ms ?? Infinity, failedMs: row.failed_ms }]),
+    )
   }
 
   /** Sorted, so that of equal nodes the first one is chosen. `digests`: the files to look for. */
