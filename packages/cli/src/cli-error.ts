@@ -49,6 +49,9 @@ export function exitCodeOf(error: unknown): number {
   return 1
 }
 
+/** A refusal of the operating system, such as a missing permission: not a bug. */
+const isSystemError = (error: unknown): error is Error => error instanceof Error && 'syscall' in error && 'errno' in error
+
 export function reportError(error: unknown, terminal: Terminal): void {
   // Commander has printed it already.
   if (error instanceof CommanderError) return
@@ -56,7 +59,7 @@ export function reportError(error: unknown, terminal: Terminal): void {
   if (error instanceof CliError) {
     terminal.err(`${mark} ${error.message}${error.code === null ? '' : ` (${error.code})`}`)
     if (error.hint !== null) terminal.err(error.hint)
-  } else if (error instanceof SettingsError || error instanceof FleetError) {
+  } else if (error instanceof SettingsError || error instanceof FleetError || isSystemError(error)) {
     terminal.err(`${mark} ${plainText(error.message)}`)
   } else {
     terminal.err(`${mark} this is a bug in muster: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}`)

@@ -1,5 +1,5 @@
 // `muster nats-config` makes a server that works: a real one, with a real controller on it.
-import { chmod, readFile, stat } from 'node:fs/promises'
+import { chmod, readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createProcesses, createTestDatabase, makeTempDir, startCluster, startNats } from '@muster/testkit'
 import { afterAll, expect, inject, it } from 'vitest'
@@ -23,6 +23,14 @@ it('leaves an existing directory unchanged', async () => {
   await chmod(directory.path, 0o700)
   expect((await runInProcess(['nats-config', '--out', directory.path], {})).code).toBe(0)
   expect((await stat(directory.path)).mode & 0o777).toBe(0o700)
+})
+
+it('prints the reason and the remedy when it cannot write there', async () => {
+  await using directory = await makeTempDir('nats')
+  await writeFile(join(directory.path, 'file'), '')
+  const { code, stderr } = await runInProcess(['nats-config', '--out', join(directory.path, 'file', 'below')], {})
+  expect(stderr).toMatch(/^error: cannot write to .*\/file\/below: ENOTDIR.*\nrun it as a user that may write there, or name another directory with --out\n$/)
+  expect(code).toBe(1)
 })
 
 it('writes a configuration and a seed on which a cluster runs, and replaces neither', async () => {

@@ -2,17 +2,23 @@
 // tokens. Neither is ever replaced: with another account, no node could connect any more.
 import { chmod, mkdir, open } from 'node:fs/promises'
 import { dirname, join, resolve } from 'node:path'
-import { errorCode } from '@muster/host'
+import { errorCode, errorMessage } from '@muster/host'
 import { CliError } from '../cli-error.ts'
 
 export async function writeNatsConfig(directory: string): Promise<{ config: string; seed: string }> {
   const { createNatsConfig } = await import('@muster/bus')
   const { config, accountSeed } = await createNatsConfig()
-  await makeSearchable(directory)
   const files = { config: join(directory, 'nats.conf'), seed: join(directory, 'nats-account.seed') }
-  await writeNew(files.seed, { text: `${accountSeed}\n`, mode: 0o600 })
-  // No secret, and nats-server usually runs as a user of its own.
-  await writeNew(files.config, { text: config, mode: 0o644 })
+  try {
+    await makeSearchable(directory)
+    await writeNew(files.seed, { text: `${accountSeed}\n`, mode: 0o600 })
+    // No secret, and nats-server usually runs as a user of its own.
+    await writeNew(files.config, { text: config, mode: 0o644 })
+  } catch (error) {
+    if (error instanceof CliError) throw error
+    const hint = 'run it as a user that may write there, or name another directory with --out'
+    throw new CliError(`cannot write to ${directory}: ${errorMessage(error)}`, { cause: error, hint })
+  }
   return files
 }
 
