@@ -34,7 +34,7 @@ async function putModel(options: ClientOptions, ledger: Ledger, model: string): 
 
 type ModelRequest = Readonly<{ kind: AcceptedModelOperation['kind']; model: string; key: string }>
 
-export async function submitModel(
+async function submitModel(
   options: Omit<ClientOptions, 'everyMs'>,
   ledger: Ledger,
   { kind, model, key }: ModelRequest,

@@ -37,5 +37,7 @@ describe('reportError', () => {
   ])('does not call %s a bug', (_, error, want) => expect(printed(error)).toMatch(want))
 
   it('calls anything else a bug, with its stack', () =>
-    expect(printed(new TypeError('x is not a function'))).toMatch(/^error: this is a bug in muster: TypeError: x is not a function\n\s+at /))
+    expect(printed(new TypeError('x is not a function'))).toMatch(
+      /^error: this is a bug in muster: TypeError: x is not a function\n\s+at /,
+    ))
 })

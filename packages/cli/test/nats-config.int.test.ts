@@ -29,7 +29,9 @@ it('prints the reason and the remedy when it cannot write there', async () => {
   await using directory = await makeTempDir('nats')
   await writeFile(join(directory.path, 'file'), '')
   const { code, stderr } = await runInProcess(['nats-config', '--out', join(directory.path, 'file', 'below')], {})
-  expect(stderr).toMatch(/^error: cannot write to .*\/file\/below: ENOTDIR.*\nrun it as a user that may write there, or name another directory with --out\n$/)
+  expect(stderr).toMatch(
+    /^error: cannot write to .*\/file\/below: ENOTDIR.*\nrun it as a user that may write there, or name another directory with --out\n$/,
+  )
   expect(code).toBe(1)
 })
 
