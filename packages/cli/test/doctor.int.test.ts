@@ -27,8 +27,11 @@ interface Report {
 }
 
 async function doctor(args: readonly string[] = [], env: Readonly<Record<string, string>> = {}) {
-  const port = ['--port', String(await freePort())]
-  const run = await processes.muster(['doctor', '-o', 'json', ...port, ...args], { env: { MUSTER_DATA_DIR: dataDir.path, ...env } })
+  return await doctorAt([...['--port', String(await freePort())], ...args], env)
+}
+
+async function doctorAt(args: readonly string[], env: Readonly<Record<string, string>> = {}) {
+  const run = await processes.muster(['doctor', '-o', 'json', ...args], { env: { MUSTER_DATA_DIR: dataDir.path, ...env } })
   const { code } = await run.exited
   expect(run.stderr()).toBe('')
   const report = JSON.parse(run.stdout()) as Report
@@ -146,6 +149,15 @@ describe('doctor', () => {
     expect((await doctor(['--port', port])).check('port')?.level).toBe('fail')
     controller.answer(systemRoutes.version, { version })
     expect((await doctor(['--port', port])).check('port')?.level).toBe('ok')
+  })
+
+  it('checks the port of the last start, unless another one is given', async () => {
+    controller.answer(systemRoutes.version, { version })
+    await writeFile(join(dataDir.path, 'endpoint'), controller.url)
+    const { host } = new URL(controller.url)
+    expect((await doctorAt([])).check('port')?.found).toBe(`${host} is used by a Muster controller (${version})`)
+    const other = await freePort()
+    expect((await doctorAt([], { MUSTER_PORT: String(other) })).check('port')?.found).toBe(`127.0.0.1:${other} is free`)
   })
 
   it('does not hang on a server that accepts and sends nothing', async () => {

@@ -5,7 +5,7 @@ import { isBusOpen, loadControllerSettings, type LoadOptions, loadSettings } fro
 import { dataDirOf, type Shell } from '../shell.ts'
 import { adminKeyCheck, clockSkewCheck, controllerCheck, modelsCheck } from './controller-checks.ts'
 import { busCheck } from './bus-check.ts'
-import { dataDirCheck, diskSpaceCheck, nodeVersionCheck, portCheck, settingsCheck } from './machine-checks.ts'
+import { dataDirCheck, diskSpaceCheck, nodeVersionCheck, portCheck, listenAddressIn, settingsCheck } from './machine-checks.ts'
 import { databaseCheck } from './database-check.ts'
 import { resolveKnownTarget } from './controller-report.ts'
 import { type Check, type Finding, runChecks } from './checks.ts'
@@ -23,9 +23,12 @@ export async function examine(values: OptionValues, shell: Shell): Promise<Findi
 async function checksFor(values: OptionValues, shell: Shell): Promise<{ machineChecks: Check[]; clusterChecks: Check[] }> {
   const { env, clock } = shell
   const dataDir = dataDirOf(values['dataDir'], env)
-  const { settings, problem } = await readSettings({ values, env })
+  const { settings, given, problem } = await readSettings({ values, env })
   const known = resolveKnownTarget({ url: typeof values['url'] === 'string' ? values['url'] : undefined, dataDir, env })
-  const machineChecks = [nodeVersionCheck(), settingsCheck(problem), dataDirCheck(dataDir), diskSpaceCheck(dataDir), portCheck(settings)]
+  // The address of the last start here, which may have had flags that this command does not have.
+  const last = known.target === null || known.isExplicit ? null : listenAddressIn(known.target.url)
+  const address = { ...settings, ...last, ...given }
+  const machineChecks = [nodeVersionCheck(), settingsCheck(problem), dataDirCheck(dataDir), diskSpaceCheck(dataDir), portCheck(address)]
   const clusterChecks = [
     controllerCheck(known, shell.version),
     databaseCheck({ known, databaseUrl: settings.databaseUrl?.reveal(), dataDir }),
@@ -41,9 +44,12 @@ async function checksFor(values: OptionValues, shell: Shell): Promise<{ machineC
 async function readSettings(options: LoadOptions) {
   const definitions = await loadControllerSettings()
   try {
-    return { settings: (await loadSettings(definitions, options)).settings, problem: null }
+    const { settings, explained } = await loadSettings(definitions, options)
+    const isGiven = (flag: string): boolean => explained.some((each) => each.flag === flag && each.from !== 'default')
+    const given = { ...(isGiven('host') ? { host: settings.host } : {}), ...(isGiven('port') ? { port: settings.port } : {}) }
+    return { settings, given, problem: null }
   } catch (problem) {
     if (!(problem instanceof Error)) throw problem
-    return { settings: resolveSettings(definitions, { flags: {}, env: {} }), problem }
+    return { settings: resolveSettings(definitions, { flags: {}, env: {} }), given: {}, problem }
   }
 }

@@ -12,6 +12,7 @@ import {
   judgeNodeVersion,
   judgePort,
   judgeSettings,
+  listenAddressIn,
   type PortState,
 } from './machine-checks.ts'
 import { addressOf, judgeDatabaseOfController, judgeEmbedded, judgePostgresServer } from './database-check.ts'
@@ -95,6 +96,17 @@ describe('port', () => {
   ])('%s, held by a Muster of version %s, is %s', (state, musterVersion, level) =>
     expect(judgePort({ host: '127.0.0.1', port: 8080, state, musterVersion }).level).toBe(level),
   )
+})
+
+describe('the address of the last start', () => {
+  it.each([
+    ['http://127.0.0.1:9000', { host: '127.0.0.1', port: 9000 }],
+    ['http://[::1]:9000', { host: '::1', port: 9000 }],
+    ['http://localhost:9000', { host: 'localhost', port: 9000 }],
+    ['https://muster.example', null],
+    ['http://muster.example:9000', null],
+    ['http://10.0.0.5', null],
+  ])('of %s is %j', (url, want) => expect(listenAddressIn(new URL(url))).toEqual(want))
 })
 
 describe('controller', () => {

@@ -1,7 +1,7 @@
 // Checks of this machine: Node, settings, data directory, disk and port.
 import { constants, existsSync } from 'node:fs'
 import { access, readdir, readFile, stat, statfs } from 'node:fs/promises'
-import { createServer } from 'node:net'
+import { createServer, isIP } from 'node:net'
 import { dirname, join, resolve } from 'node:path'
 import { isAlive, readIdentity, SettingsError, parseJson } from '@muster/host'
 import { formatBytes } from '@muster/protocol'
@@ -163,6 +163,13 @@ export const portCheck = ({ host, port }: { host: string; port: number }): Check
     return judgePort({ host, port, state, musterVersion })
   },
 })
+
+/** The address in the URL of a controller; null for a public URL, which says nothing about it. */
+export function listenAddressIn(url: URL): { host: string; port: number } | null {
+  const host = url.hostname.replace(/^\[(.*)\]$/, '$1')
+  if (url.protocol !== 'http:' || url.port === '' || (isIP(host) === 0 && host !== 'localhost')) return null
+  return { host, port: Number(url.port) }
+}
 
 /** A wildcard address is reached through the loopback address. */
 const reachable = (host: string): string =>
