@@ -15,7 +15,7 @@ import { endOf, hasMoved, outcomeOf, stallFailure, type StallLimits } from '../w
 /** Delay until the next query or send when the fate of a command is unknown. */
 export const againInMs = 2_000
 
-export function eventOfReply(kind: IntentKind, epoch: number, reply: CommandReply): IntentEvent {
+export function eventOfReply(kind: IntentKind, epoch: number | null, reply: CommandReply): IntentEvent {
   const outcome = outcomeOf(kind, reply)
   switch (outcome.is) {
     case 'accepted':

@@ -1,6 +1,6 @@
 // Support for workers without the `async` feature (S1.23). They reply to a command when it is done, so their requests are held
-// open under a lease that is renewed; they know neither op.status nor op.cancel, so their inventory is polled; and the oldest
-// have no backend.upgrade, so they get an install that overwrites.
+// open under a lease that is renewed, also when they are overdue; they know neither op.status nor op.cancel, so their inventory is
+// polled; and the oldest have no backend.upgrade, so they get an install that overwrites.
 import { BusError, type Bus } from '@muster/bus'
 import type { Clock, Log } from '@muster/host'
 import { backendInstall, backendList, type BackendName, type CommandReply, type Intent, type NodeId } from '@muster/protocol'
@@ -16,6 +16,12 @@ const areLegacyWorkersSupported = true
 
 /** True: the worker replies at once whether it accepts a command, and reports the end by event and on query. */
 export const isAsyncWorker = (features: readonly string[]): boolean => !areLegacyWorkersSupported || features.includes('async')
+
+/**
+ * A request is overdue much earlier; its reply still counts. After this time it is taken for lost. The request of a worker that
+ * was restarted is due again at once (`node_pulses_turned` in the schema).
+ */
+export const lateReplyMs = 24 * 3_600_000
 
 /** A controller may be silent this long before another one takes over a request that it holds open. */
 const heldLeaseMs = 15_000

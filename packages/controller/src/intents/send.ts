@@ -18,7 +18,7 @@ import { tickOf } from '../work/exchange.pure.ts'
 import { queryStatus, requestCancel, requestErrorOf, type RequestLimits } from '../work/exchange.ts'
 import type { Advance } from './intent-work.ts'
 import { againInMs, eventOfCancel, eventOfEnd, eventOfReply, eventOfStatus } from './intents.pure.ts'
-import { isAsyncWorker, needsForcedInstall, openRequest, queryLegacyWorker, sendForcedInstall } from './legacy.ts'
+import { isAsyncWorker, lateReplyMs, needsForcedInstall, openRequest, queryLegacyWorker, sendForcedInstall } from './legacy.ts'
 
 /** The contract gives workers 2 s to accept. */
 const acceptWithinMs = 5_000
@@ -28,7 +28,6 @@ export interface SendDeps {
   readonly pulses: Pick<PulseStore, 'recordAnswered' | 'recordNoResponders'>
   readonly advance: Advance
   readonly holder: string
-  readonly timeouts: { readonly installMs: number; readonly upgradeMs: number }
   /** Called with the name of each step in the catalogue of failures. */
   readonly step: Step
   readonly clock: Clock
@@ -60,9 +59,7 @@ async function exchange(
   deps: SendDeps,
 ): Promise<IntentEvent> {
   const { intent } = claimed
-  const { installMs, upgradeMs } = deps.timeouts
-  const longMs = intent.kind === 'upgrade' ? upgradeMs : installMs
-  const limits = { timeoutMs: isAsync ? acceptWithinMs : longMs, signal }
+  const limits = { timeoutMs: isAsync ? acceptWithinMs : lateReplyMs, signal }
   const node = { id: intent.nodeId, incarnation: claimed.incarnation }
   const record = async (outcome: Promise<void>): Promise<void> =>
     await outcome.catch((error: unknown) => deps.log.warn('cannot record that a node answers', { error }))
@@ -70,7 +67,8 @@ async function exchange(
     const reply = await sendCommand(claimed, { isAsync, limits }, deps)
     // The reply counts even when the database cannot record that the node answered.
     if (!claimed.isAnswering) await record(deps.pulses.recordAnswered(node))
-    return eventOfReply(intent.kind, intent.epoch, reply)
+    // A worker that replies only at the end is sent the same work again after a timeout, so a late failure is one of that work.
+    return eventOfReply(intent.kind, isAsync ? intent.epoch : null, reply)
   } catch (error) {
     if (signal.aborted) return { type: 'unheard', againInMs: 0 }
     const failed = requestErrorOf(error, intent.kind)
@@ -82,8 +80,7 @@ async function exchange(
       case 'refused':
         return { type: 'failed', epoch, failure: failed.failure }
       case 'unknown':
-        // A worker that replies only at the end is still working; any other worker is sent the command again.
-        return failed.hasTimedOut && !isAsync ? { type: 'overdue', againInMs: longMs } : { type: 'unheard', againInMs }
+        return { type: 'unheard', againInMs }
       case 'garbled':
         return { type: 'failed', epoch, failure: failed.failure, mayRun: true }
       case undefined:

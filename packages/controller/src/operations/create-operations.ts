@@ -14,7 +14,16 @@ import { viewOperation } from './view.ts'
 export interface OperationsDeps {
   readonly bus: Bus
   readonly store: Store
-  readonly settings: ControllerSettings
+  readonly settings: Pick<
+    ControllerSettings,
+    | 'backendInstallTimeout'
+    | 'backendUpgradeTimeout'
+    | 'opRetryBase'
+    | 'opRetryMax'
+    | 'opMaxAttempts'
+    | 'opStallTimeout'
+    | 'reconcileInterval'
+  >
   /** This process; when it is gone, other controllers take over its work. */
   readonly holder: string
   readonly onSettled: (settled: readonly SettledIntent[]) => void
@@ -36,7 +45,7 @@ export function createOperations(deps: OperationsDeps) {
   const stallMs = settings.opStallTimeout
   const quietMs = Math.min(maxQuietMs, stallMs / 4)
   const advance = createAdvance({ intents, retry, onSettled: deps.onSettled, random, clock, log })
-  const send = createSend({ bus, pulses, advance, holder, timeouts, step: deps.step, clock, log })
+  const send = createSend({ bus, pulses, advance, holder, step: deps.step, clock, log })
   const query = createQuery({ bus, pulses, intents, advance, quietMs, stallMs, log })
   const work = createIntentWork({
     ...{ intents, advance, send, query, holder, timeouts, quietMs, clock, log },

@@ -73,6 +73,9 @@ export const rowNameOf = (name: ReturnType<typeof sql>) => sql<string>`coalesce(
   select named.backend from intents named where named.backend = ${name} or named.plan ->> 'name' = ${name}
   order by named.backend <> ${name} limit 1), ${name})`
 
+/** The step decides what follows: see `overdue` in protocol/states/intent.ts. An install that is sent again is overdue each time. */
+const mayBecomeOverdue = sql`(not i.is_overdue and i.wait in ('result', 'reply') or i.wait = 'reply' and i.kind <> 'upgrade')`
+
 export class IntentStore {
   readonly #db: Kysely<Database>
 
@@ -164,7 +167,7 @@ export class IntentStore {
   }
 
   async findOverdue(timeouts: { installMs: number; upgradeMs: number }, limit: number): Promise<Read<IntentRecord>> {
-    return await this.#read(sql`where i.state = 'working' and not i.is_overdue and i.wait = 'result' and i.accepted_at < now() - make_interval(
+    return await this.#read(sql`where i.state = 'working' and ${mayBecomeOverdue} and i.accepted_at < now() - make_interval(
       secs => case i.kind when 'upgrade' then ${timeouts.upgradeMs / 1000}::float8 else ${timeouts.installMs / 1000}::float8 end)
       order by i.accepted_at limit ${limit}`)
   }
@@ -172,7 +175,7 @@ export class IntentStore {
   /**
    * Takes intents whose worker has to be polled: without a report for a while, sent without a known reply, or cancelled by an
    * administrator. Stamps them, so that one of several controllers polls. Absent nodes are not polled, nor workers without
-   * `async` while a controller waits for their reply.
+   * `async` before their reply is overdue.
    */
   async takeQuiet({ quietMs, unansweredMs, claimMs, cancelEveryMs, limit }: QuietFor): Promise<Read<ClaimedIntent>> {
     const { rows } = await sql<ClaimedRow & { before: string | null }>`
@@ -180,9 +183,9 @@ export class IntentStore {
         select i.node_id, i.backend, i.polled_at as before, n.features, p.incarnation as node_incarnation, p.answering = 'yes' as is_answering
         from intents i join nodes n on n.id = i.node_id join node_pulses p on p.node_id = i.node_id
         where i.state in ('waiting', 'sending', 'working') and ${nodeTakesCommands} and case
-          when i.cancel_requested and (i.state = 'waiting' or i.state = 'working' and i.wait <> 'reply')
+          when i.cancel_requested and (i.state = 'waiting' or i.state = 'working' and (i.wait <> 'reply' or i.is_overdue))
             then coalesce(i.polled_at < now() - make_interval(secs => ${cancelEveryMs / 1000}), true)
-          when i.state = 'working' and i.wait <> 'reply'
+          when i.state = 'working' and (i.wait <> 'reply' or i.is_overdue)
             then greatest(i.sign_at, i.polled_at, i.accepted_at) < now() - make_interval(secs => ${quietMs / 1000})
           when i.state = 'sending'
             then greatest(i.polled_at, i.lease_until - make_interval(secs => ${claimMs / 1000})) < now() - make_interval(secs => ${unansweredMs / 1000})
@@ -268,7 +271,7 @@ export class IntentStore {
       from (
         select min(lease_until) as at from intents where lease_until is not null
         union all select min(accepted_at + make_interval(secs => case kind when 'upgrade' then ${timeouts.upgradeMs / 1000}::float8
-          else ${timeouts.installMs / 1000}::float8 end)) from intents where state = 'working' and not is_overdue and wait = 'result'
+          else ${timeouts.installMs / 1000}::float8 end)) from intents i where state = 'working' and ${mayBecomeOverdue}
       ) t`.execute(this.#db)
     const row = rows[0]
     return { dueMs: row?.due_ms ?? null, watchMs: row?.watch_ms ?? null, isBusy: row?.is_busy ?? false }

@@ -139,7 +139,7 @@ export type RequestError =
   /** Nothing on the node listens: the request was not carried out. */
   | Readonly<{ is: 'no_responders'; failure: Failure }>
   /** The request may have been carried out, or be carried out later. */
-  | Readonly<{ is: 'unknown'; hasTimedOut: boolean; failure: Failure }>
+  | Readonly<{ is: 'unknown'; failure: Failure }>
   /** Worker and controller do not understand each other; the worker may carry out the request nevertheless. */
   | Readonly<{ is: 'garbled'; failure: Failure }>
 
@@ -153,7 +153,7 @@ export function requestErrorOf(error: unknown, commands: string): RequestError |
     case 'timeout':
     case 'disconnected':
     case 'closed':
-      return { is: 'unknown', hasTimedOut: error.code === 'timeout', failure: unavailable(error.message) }
+      return { is: 'unknown', failure: unavailable(error.message) }
     case 'too_large':
     case 'invalid': {
       const message = `the worker and this controller do not understand each other: ${error.message}`.slice(0, 8192)

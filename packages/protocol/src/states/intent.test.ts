@@ -91,6 +91,12 @@ describe('an intent', () => {
       { isOverdue: true, attempts: 0, wait: { for: 'another_try', nextAt: 61_000 } },
     ],
     [
+      'S2.8 of an upgrade on an old worker is not sent again: only its reply is awaited',
+      legacy({ kind: 'upgrade' }),
+      { type: 'overdue', againInMs: 60_000 },
+      { isOverdue: true, attempts: 0, wait: { for: 'reply', holder: 'c-1', leaseUntil: 5_000 } },
+    ],
+    [
       'whose request was lost is asked again soon',
       legacy(),
       { type: 'unheard', againInMs: 50 },

@@ -194,10 +194,14 @@ function leaseLost(intent: OpenIntent, { now }: StepFacts): Intent | null {
   return { ...intent, wait: { for: 'another_try', nextAt: now } }
 }
 
-/** Counts no attempt: the work continues, and is shown as overdue. */
+/**
+ * Counts no attempt: the work continues, and is shown as overdue. A worker that replies only at the end is sent an install again
+ * later, which it answers at once when the backend is there. An upgrade would begin anew there, so only its reply is awaited.
+ */
 function overdue(intent: OpenIntent, againInMs: number, { now }: StepFacts): Intent | null {
   if (intent.state !== 'working') return null
-  if (intent.wait.for === 'reply') return { ...intent, isOverdue: true, wait: { for: 'another_try', nextAt: now + againInMs } }
+  if (intent.wait.for === 'reply' && intent.kind !== 'upgrade')
+    return { ...intent, isOverdue: true, wait: { for: 'another_try', nextAt: now + againInMs } }
   return intent.isOverdue ? null : { ...intent, isOverdue: true }
 }
 
