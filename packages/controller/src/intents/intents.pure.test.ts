@@ -30,6 +30,7 @@ const common = {
   lastFailure: null,
   isOverdue: false,
   mayRecreate: false,
+  replaced: [],
   cancelRequested: false,
 }
 type Working = Extract<Intent, { state: 'working' }>

@@ -38,6 +38,9 @@ export function eventOfEnd(reply: OpStatusReply): IntentEvent | null {
   return { type: end.is === 'failed' ? 'failed' : 'cancelled_on_worker', epoch, failure }
 }
 
+/** True while the worker has not confirmed the end of this work. */
+export const isInProgress = (reply: OpStatusReply): boolean => reply.state !== 'unknown' && eventOfEnd(reply) === null
+
 /** `polledAt`: the previous query of this try; null when there was none. */
 export type QueriedIntent = Readonly<{ intent: Intent; bytes: ReportedBytes; polledAt: number | null }>
 

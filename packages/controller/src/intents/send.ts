@@ -17,7 +17,7 @@ import type { PulseStore } from '../store/pulses.ts'
 import { tickOf } from '../work/exchange.pure.ts'
 import { queryStatus, requestCancel, requestErrorOf, type RequestLimits } from '../work/exchange.ts'
 import type { Advance } from './intent-work.ts'
-import { againInMs, eventOfCancel, eventOfEnd, eventOfReply, eventOfStatus } from './intents.pure.ts'
+import { againInMs, eventOfCancel, eventOfEnd, eventOfReply, eventOfStatus, isInProgress } from './intents.pure.ts'
 import { isAsyncWorker, lateReplyMs, needsForcedInstall, openRequest, queryLegacyWorker, sendForcedInstall } from './legacy.ts'
 
 /** The contract gives workers 2 s to accept. */
@@ -187,6 +187,8 @@ async function query(row: ClaimedIntent, now: number, { bus, intents, advance, q
 }
 
 async function cancel(row: ClaimedIntent, now: number, { bus, advance, limits }: QueryMeans): Promise<void> {
+  const { nodeId, replaced } = row.intent
+  for (const opId of replaced) if (isInProgress(await requestCancel(bus, { nodeId, opId }, limits))) return
   const event = eventOfCancel(row.intent, await requestCancel(bus, row.intent, limits))
   if (event !== null) await advance({ record: row, event, now })
 }

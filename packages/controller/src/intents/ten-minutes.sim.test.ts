@@ -21,6 +21,7 @@ const waiting: Intent = {
   lastFailure: null,
   isOverdue: false,
   mayRecreate: false,
+  replaced: [],
   cancelRequested: false,
   state: 'waiting',
   nextAt: 0,

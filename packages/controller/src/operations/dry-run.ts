@@ -104,6 +104,7 @@ function rowOf(submission: Submission, node: SubmittedNode, { known, now, ring }
       lastFailure: null,
       isOverdue: false,
       mayRecreate: false,
+      replaced: [],
       cancelRequested: false,
       state: 'waiting',
       nextAt: Date.parse(now),

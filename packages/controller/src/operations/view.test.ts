@@ -35,6 +35,7 @@ function open(
     lastFailure: null,
     isOverdue: false,
     mayRecreate: false,
+    replaced: [] as const,
     cancelRequested: false,
     ...how,
   } as Intent

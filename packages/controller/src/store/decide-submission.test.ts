@@ -16,6 +16,7 @@ const common = {
   lastFailure: null,
   isOverdue: false,
   mayRecreate: false,
+  replaced: [],
   cancelRequested: false,
 }
 const waiting: Intent = { ...common, state: 'waiting', nextAt: 5, wasSent: false }

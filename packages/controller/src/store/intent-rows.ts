@@ -109,6 +109,7 @@ function intentOf(row: IntentRow, plan: Plan): Intent {
     generation: row.generation,
     epoch: row.epoch,
     opId: OperationId.parse(row.op_id),
+    replaced: row.replaced.map((id) => OperationId.parse(id)),
     attempts: row.attempts,
     lastFailure: row.last_failure === null ? null : Failure.parse(row.last_failure),
     isOverdue: row.is_overdue,
@@ -197,6 +198,8 @@ interface NewIntent {
   readonly awaitsRing: boolean
   /** The worker may still work on the last intent of the same operation, so that a cancel has to reach it. */
   readonly wasSent: boolean
+  /** Other operations whose work may still run on the worker. */
+  readonly replaced: readonly OperationId[]
   readonly note: string
   readonly totalBytes: number
   /** In the history. */
@@ -233,14 +236,14 @@ export async function storeIntents(
   const { rows } = await sql<StoredIntent>`
     with given as (
       select * from jsonb_to_recordset(${given}::jsonb) as g (node_id text, kind text, op_id text, plan jsonb, awaits_ring boolean,
-        was_sent boolean, note text, total_bytes bigint, event text, detail jsonb) order by node_id
+        was_sent boolean, replaced text[], note text, total_bytes bigint, event text, detail jsonb) order by node_id
     ), stored as (
-      insert into intents as i (node_id, backend, kind, generation, op_id, plan, state, next_at, is_parked, awaits_ring, was_sent, note, total_bytes)
+      insert into intents as i (node_id, backend, kind, generation, op_id, plan, state, next_at, is_parked, awaits_ring, was_sent, replaced, note, total_bytes)
       select node_id, ${backend}, kind, nextval('intent_generation'), op_id, plan, 'waiting', now(), not node_may_be_tried(node_id), awaits_ring,
-        was_sent, note, total_bytes from given
+        was_sent, replaced, note, total_bytes from given
       on conflict (node_id, backend) do update set kind = excluded.kind, generation = excluded.generation, op_id = excluded.op_id,
         plan = excluded.plan, state = 'waiting', next_at = excluded.next_at, is_parked = excluded.is_parked, awaits_ring = excluded.awaits_ring,
-        was_sent = excluded.was_sent, note = excluded.note, total_bytes = excluded.total_bytes, attempts = 0, last_failure = null,
+        was_sent = excluded.was_sent, replaced = excluded.replaced, note = excluded.note, total_bytes = excluded.total_bytes, attempts = 0, last_failure = null,
         cancel_requested = false, wait = null, holder = null, lease_until = null, accepted_at = null, sign_at = null, is_overdue = false,
         finished_at = null, phase = null, file_name = '', current_bytes = 0, percentage = 0, progress_seq = null,
         tried_since = i.epoch + 1, polled_at = null, requested_at = now(), row_version = i.row_version + 1

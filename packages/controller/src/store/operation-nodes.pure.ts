@@ -1,7 +1,7 @@
 // Decides about the nodes of an operation: attaches to the open intent of a node or takes it over, assigns rings, and derives
 // the end of a node from its intent. Pure.
 import { z } from 'zod'
-import { type Intent, type IntentKind, isOpen, unreachable } from '@muster/protocol'
+import { type Intent, type IntentKind, isOpen, type OperationId, unreachable } from '@muster/protocol'
 import type { Plan } from './intent-rows.ts'
 
 export type RequestedIntent = Readonly<{ kind: IntentKind; plan: Plan }>
@@ -23,6 +23,16 @@ export function decideSubmission(requested: RequestedIntent, existing: ExistingI
 function isSamePlan({ kind, plan }: RequestedIntent, other: Plan): boolean {
   if (kind === 'delete') return true
   return plan.digest === other.digest && (plan.digest !== null || plan.uri === other.uri) && plan.exact === other.exact
+}
+
+/** Enough for every superseded intent that a worker may still work on: a newer command cancels most of them there. */
+const maxReplaced = 8
+
+/** Operations that the worker may still work on when a new intent of the operation `by` takes the place of this one. */
+export function replacedBy(intent: Intent | undefined, by: OperationId): OperationId[] {
+  if (intent === undefined || !isOpen(intent)) return []
+  const mayRun = intent.state !== 'waiting' || intent.wasSent
+  return [...intent.replaced, ...(mayRun && intent.opId !== by ? [intent.opId] : [])].slice(-maxReplaced)
 }
 
 export type NodeEnd = Readonly<

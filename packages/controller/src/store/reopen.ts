@@ -169,6 +169,7 @@ async function reopen(tx: Tx, id: OperationId, nodeIds: readonly string[]): Prom
       ...{
         awaitsRing: (rings[intent.nodeId] ?? 0) > 1,
         wasSent: false,
+        replaced: [],
         note: 'note' in intent ? intent.note : '',
         totalBytes: bytes.total,
       },

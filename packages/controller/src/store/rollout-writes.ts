@@ -181,7 +181,7 @@ async function giveBack(tx: Tx, { id, backend }: RolloutKey, nodes: readonly Of<
     backend,
     old.map(({ intent: { nodeId }, plan, previous }) => ({
       ...{ nodeId, kind: 'upgrade', opId: id, plan: { ...previous, rollback: { error: errors.get(nodeId) ?? '', plan } } },
-      ...{ awaitsRing: false, wasSent: false, note: '', totalBytes: 0, event: 'returning', detail: { operation: id } },
+      ...{ awaitsRing: false, wasSent: false, replaced: [], note: '', totalBytes: 0, event: 'returning', detail: { operation: id } },
     })),
   )
   const generations = new Map(stored.map(({ nodeId, generation }) => [nodeId, generation]))

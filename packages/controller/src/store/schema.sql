@@ -111,6 +111,7 @@ create table intents (
   generation bigint not null,
   epoch bigint not null default 0,
   op_id text not null,
+  replaced text[] not null default '{}'::text[],
   plan jsonb not null,
   attempts integer not null default 0,
   last_failure jsonb,

@@ -4,7 +4,7 @@ import { nodeEndOf, type NodeEnd } from './operation-nodes.pure.ts'
 
 const common = {
   ...{ nodeId: NodeId.parse('n-1'), backend: BackendName.parse('llama'), opId: OperationId.parse('op-1'), kind: 'upgrade' as const },
-  ...{ generation: 1, epoch: 1, attempts: 0, isOverdue: false, cancelRequested: false, mayRecreate: false },
+  ...{ generation: 1, epoch: 1, attempts: 0, isOverdue: false, cancelRequested: false, mayRecreate: false, replaced: [] },
 }
 const ended = (state: 'applied' | 'failed' | 'dead' | 'cancelled'): Intent => ({
   ...common,

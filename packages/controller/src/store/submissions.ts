@@ -4,7 +4,7 @@
 import { isOpen, type BackendName, type NodeId, type OperationId, type OperationKind, type IntentKind } from '@muster/protocol'
 import { sql, type Kysely, type Transaction } from 'kysely'
 import { beginRollout, type RolloutPlace } from './rollout-writes.ts'
-import { decideSubmission, type RolloutSpec } from './operation-nodes.pure.ts'
+import { decideSubmission, replacedBy, type RolloutSpec } from './operation-nodes.pure.ts'
 import { fromIntentRow, type IntentRecord, lockNodes, type Plan, storeIntents } from './intent-rows.ts'
 import { retryConflicts } from './errors.ts'
 import type { Database } from './tables.ts'
@@ -119,7 +119,7 @@ async function submitOne(tx: Tx, given: Submission): Promise<void> {
   const taken = planned.filter((node) => !isAttached(node))
   const { id, backend, rollout } = submission
   const begun = rollout === undefined ? new Map() : await beginRollout(tx, { id, backend, spec: rollout, nodes: taken, rows })
-  await takeOver(tx, submission, { nodes: taken, begun })
+  await takeOver(tx, submission, { nodes: taken, begun, rows })
   await attach(tx, submission, planned.filter(isAttached))
   await skip(tx, submission, planned.length === 0 ? repinned : [])
   await repin(
@@ -192,7 +192,7 @@ async function lockRows(tx: Tx, { backend }: Submission, planned: readonly Plann
 async function takeOver(
   tx: Tx,
   submission: Submission,
-  { nodes, begun }: { nodes: readonly PlannedNode[]; begun: ReadonlyMap<string, RolloutPlace> },
+  { nodes, begun, rows }: { nodes: readonly PlannedNode[]; begun: ReadonlyMap<string, RolloutPlace>; rows: ReadonlyMap<string, Row> },
 ): Promise<void> {
   if (nodes.length === 0) return
   const { id, kind, backend } = submission
@@ -217,7 +217,8 @@ async function takeOver(
     backend,
     nodes.map(({ nodeId, plan, isCurrent }) => ({
       ...{ nodeId, kind: intentKindOf(kind), opId: id, plan, awaitsRing: (begun.get(nodeId)?.ring ?? 0) > 1, wasSent: false },
-      ...{ note: isCurrent ? upToDateNote : '', totalBytes: plan.sizeBytes ?? 0, event: 'requested', detail: { kind, operation: id } },
+      ...{ replaced: replacedBy(rows.get(nodeId)?.intent, id), note: isCurrent ? upToDateNote : '', totalBytes: plan.sizeBytes ?? 0 },
+      ...{ event: 'requested', detail: { kind, operation: id } },
     })),
   )
   const generations = new Map(stored.map(({ nodeId, generation }) => [nodeId, generation]))
@@ -285,7 +286,8 @@ async function repin(tx: Tx, { id, backend }: Submission, repinned: readonly Rep
     backend,
     repinned.map(({ nodeId, plan, row: { intent, bytes } }) => ({
       ...{ nodeId, kind: 'install', opId: intent.opId, plan: { ...plan, exact: true }, awaitsRing: false },
-      ...{ wasSent: intent.state !== 'waiting' || intent.wasSent, note: '', totalBytes: plan.sizeBytes ?? bytes.total },
+      ...{ wasSent: intent.state !== 'waiting' || intent.wasSent, replaced: replacedBy(intent, intent.opId) },
+      ...{ note: '', totalBytes: plan.sizeBytes ?? bytes.total },
       ...{ event: 'repinned', detail: { operation: id } },
     })),
   )

@@ -91,6 +91,7 @@ export interface IntentsTable {
   generation: number
   epoch: Defaulted<number>
   op_id: string
+  replaced: Defaulted<string[]>
   plan: Json
   attempts: Defaulted<number>
   last_failure: Json | null

@@ -17,6 +17,7 @@ const common = {
   lastFailure: null,
   isOverdue: false,
   mayRecreate: false,
+  replaced: [],
   cancelRequested: false,
 }
 const waiting = (over: Partial<Extract<Intent, { state: 'waiting' }>> = {}): OpenIntent => ({
@@ -146,6 +147,12 @@ describe('an intent', () => {
       { state: 'waiting', wasSent: true },
     ],
     ['that was never sent is cancelled at once', waiting(), { type: 'cancel_requested' }, { state: 'cancelled' }],
+    [
+      'that was never sent, while the worker may still run superseded work, is called off there first',
+      waiting({ replaced: [OperationId.parse('op-0')] }),
+      { type: 'cancel_requested' },
+      { state: 'waiting', cancelRequested: true, replaced: [OperationId.parse('op-0')] },
+    ],
     [
       'that a worker may know of is called off there first',
       waiting({ wasSent: true }),

@@ -20,6 +20,8 @@ type Common = Readonly<{
   epoch: number
   /** The operation whose id the command carries. */
   opId: OperationId
+  /** Operations of superseded intents that the worker may still work on: a cancel has to reach them too. */
+  replaced: readonly OperationId[]
   /** Failure replies, no responders and stalls. */
   attempts: number
   lastFailure: Failure | null
@@ -123,7 +125,8 @@ export function stepIntent(intent: Intent, event: IntentEvent, facts: StepFacts)
     case 'cancelled_on_worker':
       return isOlderTry(intent, event.epoch) ? null : cancelledOnWorker(intent, event.failure, facts)
     case 'cancel_requested':
-      if (intent.state === 'waiting' && !intent.wasSent) return ended(common, 'cancelled', 'cancelled', facts)
+      if (intent.state === 'waiting' && !intent.wasSent && intent.replaced.length === 0)
+        return ended(common, 'cancelled', 'cancelled', facts)
       return intent.cancelRequested ? null : { ...intent, cancelRequested: true }
     case 'withdrawn':
       return ended(common, 'cancelled', event.note, facts)
@@ -144,6 +147,7 @@ const commonOf = ({
   generation,
   epoch,
   opId,
+  replaced,
   attempts,
   lastFailure,
   isOverdue,
@@ -156,6 +160,7 @@ const commonOf = ({
   generation,
   epoch,
   opId,
+  replaced,
   attempts,
   lastFailure,
   isOverdue,

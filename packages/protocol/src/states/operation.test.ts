@@ -15,6 +15,7 @@ const common = {
   lastFailure: null,
   isOverdue: false,
   mayRecreate: false,
+  replaced: [],
   cancelRequested: false,
 }
 const failure: Failure = { code: 'unavailable', retry: 'backoff', message: 'the registry is away' }

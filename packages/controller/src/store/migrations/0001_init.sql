@@ -239,6 +239,8 @@ create table intents (
   -- Names one try: it grows with every claim and is part of the command; reports of an older try settle nothing.
   epoch bigint not null default 0,
   op_id text not null,
+  -- Operations of superseded intents that the worker may still work on: a cancel has to reach them too.
+  replaced text[] not null default '{}',
   -- Everything a try needs, fixed when the operation was submitted.
   plan jsonb not null,
   attempts integer not null default 0 check (attempts >= 0),
