@@ -88,14 +88,16 @@ describe('a backend that breaks off', () => {
   })
 
   it('G7 before its first byte, with no other replica: 502 with the reason after one more attempt', async () => {
-    const before = node.requests.length
+    // Without the probes of a replica that failed before.
+    const count = (): number => node.requests.filter(({ body }) => body.includes('hello')).length
+    const before = count()
     node.behave(replica, (_, response) => void response.socket?.resetAndDestroy())
     const response = await world.chat('tiny')
     expect([response.status, response.headers.get('retry-after')]).toEqual([502, '1'])
     expect(await response.json()).toMatchObject({
       error: { type: 'model_unreachable', message: expect.stringMatching(/no replica of model tiny answered/) },
     })
-    expect(node.requests.length - before).toBe(2)
+    expect(count() - before).toBe(2)
   })
 
   it('G7 after its headers and before its first byte: another replica answers', async () => {

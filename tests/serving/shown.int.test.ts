@@ -2,7 +2,7 @@
 import { adminKey, createApiClient, readEvents, waitFor } from '@muster/testkit'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startServingWorld, type ServingWorld } from './serving-world.ts'
-import { answerJson, chunkOf, type StubGateway } from './stub-gateway.ts'
+import { answerJson, chunkOf, completion, type StubGateway } from './stub-gateway.ts'
 
 let world: ServingWorld
 let node: StubGateway
@@ -22,17 +22,20 @@ interface Bucket {
   readonly node_id: string
   readonly requests: number
   readonly errors: number
+  readonly client_errors: number
+  readonly overloaded: number
   readonly prompt_tokens: number
   readonly completion_tokens: number
 }
-async function sums(): Promise<Record<'requests' | 'errors' | 'prompt_tokens' | 'completion_tokens', number>> {
+async function sums() {
   const { body } = await world.controller.api.get('/api/stats')
   const buckets = (body['buckets'] as unknown as Bucket[]).filter((bucket) => bucket.model === 'tiny' && bucket.node_id === node.nodeId)
-  const sum = (field: 'requests' | 'errors' | 'prompt_tokens' | 'completion_tokens'): number =>
-    buckets.reduce((all, bucket) => all + bucket[field], 0)
+  const sum = (field: Exclude<keyof Bucket, 'model' | 'node_id'>): number => buckets.reduce((all, bucket) => all + bucket[field], 0)
   return {
     requests: sum('requests'),
     errors: sum('errors'),
+    client_errors: sum('client_errors'),
+    overloaded: sum('overloaded'),
     prompt_tokens: sum('prompt_tokens'),
     completion_tokens: sum('completion_tokens'),
   }
@@ -48,15 +51,19 @@ describe('statistics', () => {
     await (await world.chat('tiny', { stream: true })).text()
     node.behave(replica, answerJson({ error: { message: 'no' } }, 500))
     expect((await world.chat('tiny')).status).toBe(500)
-    // One whole answer at the start, with 3 and 5 tokens; a stream of three events; an error.
+    for (const status of [400, 429, 429]) {
+      node.behave(replica, answerJson({ error: { message: 'no' } }, status))
+      expect((await world.chat('tiny')).status).toBe(status)
+    }
+    // One whole answer at the start, with 3 and 5 tokens; a stream of three events; three kinds of errors.
     const seen = await waitFor(
       async () => {
         const now = await sums()
-        return now.requests >= 3 && now
+        return now.requests >= 6 && now
       },
       { what: 'the buckets to be written' },
     )
-    expect(seen).toEqual({ requests: 3, errors: 1, prompt_tokens: 3, completion_tokens: 8 })
+    expect(seen).toEqual({ requests: 6, errors: 1, client_errors: 1, overloaded: 2, prompt_tokens: 3, completion_tokens: 8 })
     const event = await events.until('statistics', (each) => each.event === 'stats')
     expect(event.data).toMatchObject({ bucket_seconds: 10, at: expect.any(String), buckets: expect.any(Array) })
     await events.close()
@@ -81,8 +88,80 @@ describe('metrics', () => {
     const { text } = await world.controller.api.get('/metrics')
     expect(text).toContain(`muster_inference_requests_total{model="tiny",node="${node.nodeId}",outcome="ok"} 2`)
     expect(text).toContain(`muster_inference_requests_total{model="tiny",node="${node.nodeId}",outcome="error"} 1`)
-    expect(text).toMatch(/muster_inference_first_byte_seconds_count\{model="tiny"\} 3/)
+    expect(text).toContain(`muster_inference_requests_total{model="tiny",node="${node.nodeId}",outcome="client_error"} 1`)
+    expect(text).toContain(`muster_inference_requests_total{model="tiny",node="${node.nodeId}",outcome="overloaded"} 2`)
+    expect(text).toContain('muster_inference_failures_total{model="tiny",reason="429"} 2')
+    expect(text).toMatch(/muster_inference_first_token_seconds_count\{model="tiny"\} 2/)
     expect(text).toMatch(/^muster_inference_in_flight 0$/m)
+  })
+
+  it('measure the time to the first token of a stream, not to its headers', async () => {
+    const token = Promise.withResolvers<void>()
+    node.behave(replica, async (_, response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' })
+      response.write('data: {"choices":[{"delta":{"role":"assistant","content":""}}]}\n\n')
+      await token.promise
+      response.end(`${chunkOf('a')}data: [DONE]\n\n`)
+    })
+    const below = async (): Promise<number> => {
+      const { text } = await world.controller.api.get('/metrics')
+      return Number(/^muster_engine_first_token_seconds_bucket\{le="0.5",model="tiny"\} (\d+)$/m.exec(text)?.[1])
+    }
+    const before = await below()
+    const response = await world.chat('tiny', { stream: true })
+    const headersAt = performance.now()
+    await waitFor(() => performance.now() - headersAt > 600, { what: 'more than half a second after the headers' })
+    token.resolve()
+    expect(await response.text()).toContain('[DONE]')
+    expect(await below()).toBe(before)
+  })
+})
+
+describe('a replica that cannot be relied on', () => {
+  const listed = async (model: string): Promise<Record<string, unknown>[]> =>
+    (await world.controller.api.get(`/api/models/${model}/replicas`)).body['replicas'] as unknown as Record<string, unknown>[]
+
+  it('whose engine is sick but alive gets no requests until a probe succeeds, and shows why', async () => {
+    const other = await world.addNode('gpu-2')
+    const [sick = '', well = ''] = await world.serve('two', [node, other], { policy: 'least' })
+    const events = await readEvents(world.controller.api)
+    node.behave(sick, answerJson({ error: { message: 'CUDA error' } }, 500))
+    const statuses: number[] = []
+    await waitFor(
+      async () => {
+        statuses.push((await world.chat('two')).status)
+        return statuses.filter((status) => status === 500).length === 3
+      },
+      { what: 'three failures' },
+    )
+    for (let i = 0; i < 6; i += 1) expect((await world.chat('two')).status).toBe(200)
+    const shown = (await listed('two')).find(({ id }) => id === sick)
+    expect(shown).toMatchObject({
+      state: 'ready',
+      out_of_rotation: { since: expect.any(String), reason: expect.stringMatching(/it answered 500/) },
+    })
+    await events.until(
+      'the replica out of rotation',
+      ({ event, data }) => event === 'replica' && data['id'] === sick && data['out_of_rotation'] !== null,
+    )
+    expect((await listed('two')).find(({ id }) => id === well)).toMatchObject({ out_of_rotation: null })
+    // The other one alone fails too: the sick one is better than none.
+    other.behave(well, answerJson({}, 500))
+    for (let i = 0; i < 4; i += 1) expect((await world.chat('two')).status).toBe(500)
+    other.behave(well, answerJson(completion('well')))
+    node.behave(sick, answerJson(completion('healed')))
+    await waitFor(async () => (await listed('two')).every((each) => each['out_of_rotation'] === null), { what: 'both to be back' })
+    await events.close()
+  })
+
+  it('whose node was not heard shows that its state is unknown, and since when', async () => {
+    const quiet = await world.addNode('quiet')
+    await world.serve('quiet', [quiet])
+    expect(await listed('quiet')).toMatchObject([{ state: 'ready', unknown_since: null }])
+    // The bus is frozen: no heartbeat for eight seconds and a half, nor a verdict on the node yet.
+    const at = new Date(Date.now() - 9_000).toISOString()
+    await world.db.query('update node_pulses set last_seen_at = $2 where node_id = $1', [quiet.nodeId, at])
+    expect(await listed('quiet')).toMatchObject([{ state: 'ready', reachable: true, unknown_since: at }])
   })
 })
 

@@ -51,6 +51,8 @@ import { viewOf } from './nodes/view.ts'
 import { createOperations, type OperationsDeps } from './operations/create-operations.ts'
 import { createSubmissions } from './operations/submit.ts'
 import type { PageState } from './page/page.ts'
+import { type ReplicaFacts, viewReplica } from './replicas/replicas.pure.ts'
+import { createSilenceTicks } from './replicas/silence-ticks.ts'
 import { createRollouts } from './rollouts/create-rollouts.ts'
 import { isBusOpen, type ControllerSettings } from './settings.ts'
 import { createScaleLoop } from './scaling/scale-loop.ts'
@@ -157,10 +159,15 @@ function createParts(foundation: Foundation) {
     ...{ bus, store, settings, holder: id, builtin: foundation.builtin, stopping: foundation.stopping, clock, log },
     outbound: planners.outbound,
   })
+  const facts: ReplicaFacts = {
+    inFlight: loads.inFlight,
+    rotationNote: (replica) => serving.rotationNote(replica),
+    unknownAfterMs: unknownAfterMsOf(settings),
+  }
   const readers = {
     stats: createStatsReader(store.stats),
     model: models.read,
-    replica: loads.read,
+    replica: readReplicasOf(store, facts),
     node: readNodes,
     operation: operations.read,
     backend: inventory.fleet.read,
@@ -176,13 +183,14 @@ function createParts(foundation: Foundation) {
     ...{ store, feed, controllerId: id, settings, errorEvent, loads: loads.cold, onInFlight: loads.onInFlight, clock, log },
     metrics: metrics.inference,
     onStats: (at) => void hub.tick('stats', [at]),
+    onRotation: (replica) => void hub.tick('replica', [replica]),
   })
   const inbound = inboundOf(foundation, { pulse, loads, inventory, operations })
   const own = { id, version, url: foundation.url }
   const housekeeping = createHousekeeping({ ...{ store, principals, own, clock, log }, historyMs: settings.historyRetention })
   return {
     ...{ inbound, metrics, feed, principals, principalWatch, pulse, history, inventory, membership },
-    ...{ hub, housekeeping, models, operations, rollouts, planners, submissions, loads, serving, scaling },
+    ...{ facts, hub, housekeeping, models, operations, rollouts, planners, submissions, loads, serving, scaling },
   }
 }
 
@@ -213,6 +221,10 @@ type PulseParts = Readonly<{
 
 function pulseOf({ settings, store, connected, clock, log }: Foundation, { metrics, hub, history, probeUnproven }: PulseParts): PulseLoop {
   const ticks = createNodeTicks({ hub, clock })
+  const silence = createSilenceTicks({
+    ...{ replicas: store.replicas, unknownAfterMs: unknownAfterMsOf(settings), clock },
+    tick: (ids) => void hub.tick('replica', ids),
+  })
   return new PulseLoop({
     ...{ bus: connected.bus, pulses: store.pulses, probeUnproven, clock, log },
     silence: { nodeTimeoutMs: settings.nodeTimeout, offlineAfterMs: settings.nodeOfflineAfter },
@@ -221,9 +233,16 @@ function pulseOf({ settings, store, connected, clock, log }: Foundation, { metri
       metrics.attentive.set(attention.since === null ? 0 : 1)
       metrics.beats.inc(reported.length)
       ticks.add(reported)
+      silence.note(reported)
     },
   })
 }
+
+const readReplicasOf = (store: Store, facts: ReplicaFacts) => async (ids: readonly string[]) =>
+  new Map((await store.replicas.listByIds(ids)).map((replica) => [replica.id, viewReplica(replica, facts)]))
+
+/** One heartbeat may be late; the second is missing. */
+const unknownAfterMsOf = ({ heartbeatInterval }: Pick<ControllerSettings, 'heartbeatInterval'>): number => 1.5 * heartbeatInterval + 1_000
 
 /** Scaling waits until two heartbeats of every node were due while bus and database worked. */
 function scalingOf({ settings, store, clock, log }: Foundation, { pulse, inFlight }: { pulse: PulseLoop; inFlight: Loads['inFlight'] }) {
@@ -332,7 +351,7 @@ function apiEndpoints(foundation: Foundation, parts: Parts, { isStarted, isReady
   const { loads, principals, principalWatch, pulse, membership, hub, operations, inventory, planners, submissions } = parts
   const endpoints: Endpoint[] = [
     ...nodeEndpoints({ nodes: store.nodes, intents: store.intents, history: parts.history }),
-    ...replicaEndpoints({ ...store, inFlight: loads.inFlight, place: loads.place }),
+    ...replicaEndpoints({ ...store, facts: parts.facts, place: loads.place }),
     ...nodeAgentEndpoints({ membership, nodes: store.nodes, pulse, joinFailures: createFailureLimit(clock), closing }),
     ...blobEndpoints({ nodes: store.nodes, builtin }),
     ...galleryEndpoints({ galleries: store.galleries, builtin }),

@@ -1,6 +1,7 @@
-import type { Loading, LoadFailure, Scheduling } from '@muster/protocol'
+import type { Loading, LoadFailure, ReplicaView, Scheduling } from '@muster/protocol'
 import { describe, expect, it } from 'vitest'
-import { failureText, loadingText, schedulingLines, shortRevision } from './describe-model.ts'
+import { replicaView } from '../../test/model-views.ts'
+import { failureText, loadingText, replicasOfNodeColumns, schedulingLines, shortRevision } from './describe-model.ts'
 
 const now = Date.parse('2030-01-01T00:00:00Z')
 const failure: LoadFailure = { code: 'unavailable', message: 'no route', at: '2030-01-01T00:00:00Z', next_retry_at: null, attempts: 2 }
@@ -36,4 +37,20 @@ describe('the description of a model', () => {
     [`sha256-${'ab'.repeat(32)}`, 'abababababab'],
     ['short', 'short'],
   ])('revision %s', (revision, short) => expect(shortRevision(revision)).toBe(short))
+})
+
+describe('the replicas of a model', () => {
+  const at = '2030-01-01T00:00:00.000Z'
+  it.each<[Partial<ReplicaView>, string]>([
+    [{}, 'ready'],
+    [{ unknown_since: at }, `unknown since ${at}`],
+    [{ out_of_rotation: { since: at, reason: 'x' } }, 'ready, out of rotation'],
+  ])('state %j', (some, text) => {
+    const replica = replicaView(some)
+    expect(
+      replicasOfNodeColumns(now)
+        .find(({ heading }) => heading === 'STATE')
+        ?.cell(replica),
+    ).toBe(text)
+  })
 })

@@ -93,8 +93,15 @@ export const offeredModelColumns: Column<OfferedModel>[] = [
 ]
 
 type ReplicaColumn = Column<ReplicaView>
+
+/** A state that may no longer hold is shown as unknown. */
+function stateText({ state, unknown_since: since = null, out_of_rotation: out = null }: ReplicaView): string {
+  const known = since === null ? state : `unknown since ${since}`
+  return out === null ? known : `${known}, out of rotation`
+}
+
 const stateColumns: readonly ReplicaColumn[] = [
-  { heading: 'STATE', cell: (replica) => replica.state },
+  { heading: 'STATE', cell: stateText, shrinks: true },
   { heading: 'REACHABLE', cell: (replica) => (replica.reachable ? 'yes' : 'no') },
   { heading: 'ACTIVE', cell: (replica) => String(replica.in_flight), align: 'right' },
 ]
@@ -153,7 +160,9 @@ export function renderModel({ model, replicas }: ModelAndReplicas, at: { now: nu
     ['Options', settingLines(config.options)],
     ['Good for', config.known_usecases.join(', ')],
   ])
-  return replicas.length === 0 ? fields : `${fields}\n\n${renderTable(replicaColumns(model, at.now), replicas, at.width)}`
+  if (replicas.length === 0) return fields
+  const notes = replicas.flatMap(({ id, out_of_rotation: out = null }) => (out === null ? [] : [`\n${id} ${out.reason}.`]))
+  return `${fields}\n\n${renderTable(replicaColumns(model, at.now), replicas, at.width)}${notes.join('')}`
 }
 
 const settingLines = (settings: Readonly<Record<string, unknown>>): string[] =>

@@ -1,8 +1,8 @@
 // Replicas of a model or a node, and placement previews.
-import { FleetError, modelRoutes, nodeRoutes, type ModelConfig, type ModelName, type PlacementView, type ReplicaId } from '@muster/protocol'
+import { FleetError, modelRoutes, nodeRoutes, type ModelConfig, type ModelName, type PlacementView } from '@muster/protocol'
 import type { Placer } from '../placement/placer.ts'
 import { viewNowhere, viewPlacement } from '../placement/placement.pure.ts'
-import { viewReplica } from '../replicas/replicas.pure.ts'
+import { type ReplicaFacts, viewReplica } from '../replicas/replicas.pure.ts'
 import type { LoadStore, WantedModel } from '../store/loads.ts'
 import type { NodeStore } from '../store/nodes.ts'
 import type { ReplicaStore } from '../store/replicas.ts'
@@ -13,11 +13,11 @@ export interface ReplicaEndpointDeps {
   readonly loads: Pick<LoadStore, 'model'>
   readonly replicas: ReplicaStore
   readonly nodes: Pick<NodeStore, 'find' | 'list'>
-  readonly inFlight: (id: ReplicaId) => number
+  readonly facts: ReplicaFacts
   readonly place: Placer
 }
 
-export function replicaEndpoints({ loads, replicas, nodes, inFlight, place }: ReplicaEndpointDeps): Endpoint[] {
+export function replicaEndpoints({ loads, replicas, nodes, facts, place }: ReplicaEndpointDeps): Endpoint[] {
   const find = async (name: ModelName): Promise<WantedModel> => {
     const model = await loads.model(name)
     if (model === null) throw modelNotFound(name)
@@ -37,7 +37,7 @@ export function replicaEndpoints({ loads, replicas, nodes, inFlight, place }: Re
   return [
     endpoint(modelRoutes.replicas, async ({ params: { name } }) => {
       await find(name)
-      return { replicas: (await replicas.listOfModel(name)).map((replica) => viewReplica(replica, inFlight)) }
+      return { replicas: (await replicas.listOfModel(name)).map((replica) => viewReplica(replica, facts)) }
     }),
     endpoint(modelRoutes.placement, async ({ params: { name } }) => await placementOf((await find(name)).config)),
     endpoint(modelRoutes.placementPreview, async ({ params: { name }, body: { scheduling } }) =>
@@ -45,7 +45,7 @@ export function replicaEndpoints({ loads, replicas, nodes, inFlight, place }: Re
     ),
     endpoint(nodeRoutes.models, async ({ params: { id } }) => {
       if ((await nodes.find(id)) === null) throw nodeNotFound(id)
-      return { replicas: (await replicas.listOfNode(id)).map((replica) => viewReplica(replica, inFlight)) }
+      return { replicas: (await replicas.listOfNode(id)).map((replica) => viewReplica(replica, facts)) }
     }),
   ]
 }

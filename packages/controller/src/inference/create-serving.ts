@@ -1,12 +1,16 @@
 // Assembles the data path: routing, cold starts, statistics.
 import type { Clock, Log } from '@muster/host'
+import { gatewayPaths } from '@muster/protocol'
 import type { ChangeFeed } from '../events/feed.ts'
 import { createOpenNodeLogs } from '../nodes/open-node-logs.ts'
 import { createDispatch, createSuspects } from '../routing/dispatch.ts'
 import { createGateways } from '../routing/gateways.ts'
 import { createInFlight } from '../routing/in-flight.ts'
 import { createLoadEstimate, type LoadEstimate } from '../routing/load-estimate.ts'
-import { createPositionPublisher, ReplicaTable } from '../routing/replica-table.ts'
+import { createPositionPublisher, ReplicaTable, type Route } from '../routing/replica-table.ts'
+import { createRotation } from '../routing/rotation.ts'
+import { createCheckClient } from '../replicas/check-replicas.ts'
+import { judgeAnswer, questionsFor } from '../replicas/replicas.pure.ts'
 import type { ControllerSettings } from '../settings.ts'
 import { createStatsWriter, StatsBuckets } from '../stats/stats-buckets.ts'
 import type { Store } from '../store/store.ts'
@@ -24,6 +28,8 @@ export interface ServingDeps {
   readonly metrics: InferenceMetrics
   /** Called after a bucket of ten seconds was written. */
   readonly onStats: (at: string) => void
+  /** Called when a replica leaves the rotation or returns. */
+  readonly onRotation: (replicaId: string) => void
   readonly clock: Clock
   readonly log: Log
   readonly loads: ColdLoads
@@ -50,7 +56,13 @@ export function createServing(deps: ServingDeps) {
   deps.onInFlight(load.report)
   const suspects = createSuspects(clock)
   const gateways = createGateways({ clock, log })
-  const dispatch = createDispatch({ table, inFlight, load, suspects, gateways, log, onRetry: () => metrics.retries.inc() })
+  const probes = createProbes({ controllerId })
+  const rotation = createRotation({
+    ...{ probe: probes.probe, clock, log },
+    onChange: deps.onRotation,
+    isRouted: ({ model, replicaId }) => table.find(model)?.replicas.some((route) => route.replicaId === replicaId) === true,
+  })
+  const dispatch = createDispatch({ table, inFlight, load, suspects, rotation, gateways, clock, log, onRetry: () => metrics.retries.inc() })
   const cold = createColdModels({ table, loads, suspects, clock })
   const lastUse = createLastUse({ routes, idleMs: settings.idleScaleDown, clock, log })
   const buckets = new StatsBuckets(() => clock.now())
@@ -68,6 +80,8 @@ export function createServing(deps: ServingDeps) {
   })
   return {
     inference,
+    /** Null: the replica is in rotation on this controller. */
+    rotationNote: rotation.noteOf,
     openLogs: createOpenNodeLogs({ routes, gateways, controllerId }),
     refreshMetrics(): void {
       metrics.inFlight.set(inFlight.total())
@@ -76,16 +90,31 @@ export function createServing(deps: ServingDeps) {
     /** Runs until aborted. */
     async run(signal: AbortSignal): Promise<void> {
       await Promise.all([table.run(signal), publisher.run(signal), lastUse.run(signal), writer.run(signal)])
-      await gateways.close()
+      rotation.close()
+      await Promise.all([gateways.close(), probes.close()])
     },
   }
 }
 
-/** A client that disconnects is not an error. */
-const countOf = ({ model, nodeId, outcome, usage, ms }: ServedRequest) => ({
-  model,
-  nodeId: nodeId ?? '',
-  isError: outcome !== 'ok' && outcome !== 'client_gone',
-  ...usage,
-  ms,
-})
+const countOf = ({ model, nodeId, outcome, usage, ms }: ServedRequest) => ({ model, nodeId: nodeId ?? '', outcome, ...usage, ms })
+
+/** A backend without a GPU, or with a queue, may need long for its first tokens. */
+const probeSilenceMs = 60_000
+
+/** Probes a replica with the check question of the path on which requests failed. */
+function createProbes({ controllerId }: { controllerId: string }) {
+  const client = createCheckClient({ silenceMs: probeSilenceMs, controllerId })
+  return {
+    /** Null: the engine answered. */
+    async probe(route: Route, path: string, signal: AbortSignal): Promise<string | null> {
+      const question = questionsFor({ model: route.model, usecases: [] }).find((each) => each.path === path)
+      if (question === undefined) return null
+      const { replicaId: id, nodeId, secret: gatewaySecret } = route
+      const gatewayUrl = `${route.origin}${route.path.slice(0, -gatewayPaths.replica(id).length)}`
+      const verdict = judgeAnswer(question, await client.request({ id, nodeId, gatewayUrl, gatewaySecret }, question, signal))
+      if (verdict.is === 'failed') return verdict.cause
+      return verdict.is === 'unclear' ? verdict.why : null
+    },
+    close: client.close,
+  }
+}

@@ -4,7 +4,7 @@ import type { IncomingHttpHeaders, ServerResponse } from 'node:http'
 import type { Clock } from '@muster/host'
 import type { AnswerSink, Flow } from '../routing/attempt.ts'
 import type { Route } from '../routing/replica-table.ts'
-import { type Usage, UsageReader } from './usage.ts'
+import { FirstTokenReader, type Usage, UsageReader } from './usage.ts'
 
 /** A client that reads nothing for this long is disconnected. */
 const maxStallMs = 60_000
@@ -23,7 +23,8 @@ export interface RelayDeps {
   /** The controller's own headers; names and values alternate. */
   readonly ownHeaders: (route: Route) => readonly string[]
   readonly clock: Clock
-  readonly onFirstByte: () => void
+  /** Called with the first token of a stream, or the first byte of another answer. */
+  readonly onFirstToken: () => void
   /** The last event of a stream that broke off. */
   readonly errorEvent: (message: string) => string
 }
@@ -31,6 +32,7 @@ export interface RelayDeps {
 export class Relay implements AnswerSink, Disposable {
   readonly #deps: RelayDeps
   readonly #usage = new UsageReader()
+  readonly #firstToken = new FirstTokenReader()
   readonly #events = new EventEnd()
   #answer: BackendAnswer | null = null
   #stalled: AbortController | null = null
@@ -43,8 +45,8 @@ export class Relay implements AnswerSink, Disposable {
     deps.response.on('drain', () => this.#resume())
   }
 
-  get status(): number | null {
-    return this.#answer?.status ?? null
+  get hasErrorEvent(): boolean {
+    return this.#answer?.isStream === true && this.#usage.hasErrorEvent()
   }
 
   usage(): Usage {
@@ -64,8 +66,11 @@ export class Relay implements AnswerSink, Disposable {
     const answer = this.#answer
     if (answer === null) return
     if (this.#error !== null) return this.#collect(chunk)
+    if (answer.isStream) {
+      this.#events.add(chunk)
+      if (this.#firstToken.findIn(chunk)) this.#deps.onFirstToken()
+    } else if (!this.hasSent) this.#deps.onFirstToken()
     if (!this.hasSent) this.#sendHead(answer)
-    if (answer.isStream) this.#events.add(chunk)
     this.#usage.add(chunk, answer.isStream)
     if (this.#deps.response.write(chunk)) return
     answer.flow.pause()
@@ -94,7 +99,8 @@ export class Relay implements AnswerSink, Disposable {
       response.destroy()
       return
     }
-    response.write(`${this.#events.separator()}${errorEvent(message)}`)
+    // The engine's own error says more than the end of its connection.
+    if (!this.hasErrorEvent) response.write(`${this.#events.separator()}${errorEvent(message)}`)
     // Without the final chunk, which would mark the response as complete. Written data still arrives.
     response.socket?.destroySoon()
   }
@@ -114,7 +120,6 @@ export class Relay implements AnswerSink, Disposable {
 
   #sendHead({ status, headers, route }: BackendAnswer, instead?: IncomingHttpHeaders): ServerResponse {
     this.hasSent = true
-    this.#deps.onFirstByte()
     return this.#deps.response.writeHead(status, [...passedHeaders(instead ?? headers), ...this.#deps.ownHeaders(route)])
   }
 

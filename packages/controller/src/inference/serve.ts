@@ -7,6 +7,7 @@ import type { ClientLink } from '../routing/attempt.ts'
 import type { Dispatch, DispatchEnd } from '../routing/dispatch.ts'
 import type { ReplicaTable, Route } from '../routing/replica-table.ts'
 import type { ColdModels, ColdRefusal } from './cold-models.ts'
+import { type NamedOutcome, outcomeOf } from './outcome.pure.ts'
 import { Relay } from './relay.ts'
 import type { Usage } from './usage.ts'
 
@@ -24,20 +25,20 @@ export interface InferenceCall {
 }
 /** Outcomes that the controller itself responds to. */
 export type Refusal = ColdRefusal | { readonly kind: 'unanswered'; readonly why: string; readonly hasBegun: boolean }
-export type Outcome = 'ok' | 'error' | 'cut' | 'client_gone' | Refusal['kind']
 
-export interface ServedRequest {
+export interface ServedRequest extends NamedOutcome {
   readonly model: string
   /** Null: the request reached no node. */
   readonly nodeId: string | null
-  readonly outcome: Outcome
   readonly ms: number
   /** Until the first attempt; null: none was made. */
   readonly queueMs: number | null
   /** Why the first replica was chosen. */
   readonly because: ChoiceReason | null
-  /** Until the first byte of a response; null: none came. */
-  readonly firstByteMs: number | null
+  /** Until the first token; null: none came. */
+  readonly firstTokenMs: number | null
+  /** The same from the last attempt on: the time in the engine's queue, and for the prompt. */
+  readonly engineMs: number | null
   readonly usage: Usage
 }
 export interface InferenceDeps {
@@ -88,7 +89,7 @@ class RequestRun {
   readonly #startedAt: number
   #sentAt: number | null = null
   #first: { readonly at: number; readonly because: ChoiceReason } | null = null
-  #firstByteAt: number | null = null
+  #firstTokenAt: number | null = null
   #route: Route | null = null
   #tries = 0
 
@@ -101,7 +102,7 @@ class RequestRun {
       ownHeaders: (route) => this.#ownHeaders(route),
       clock: deps.clock,
       errorEvent: deps.errorEvent,
-      onFirstByte: () => (this.#firstByteAt = deps.clock.monotonic()),
+      onFirstToken: () => (this.#firstTokenAt ??= deps.clock.monotonic()),
     })
   }
 
@@ -121,7 +122,7 @@ class RequestRun {
       onSend: (route, because) => this.#onSend(route, because),
     })
     const refusal = refusalOf(end)
-    this.#report(end, refusal)
+    this.#report(end)
     return refusal
   }
 
@@ -148,24 +149,20 @@ class RequestRun {
     return [...always, 'x-muster-node', route.nodeId, 'x-muster-replica', route.replicaId, 'x-muster-reason', reason]
   }
 
-  #report(end: DispatchEnd<ColdRefusal>, refusal: Refusal | null): void {
+  #report(end: DispatchEnd<ColdRefusal>): void {
     const { clock, onServed } = this.#deps
+    const firstTokenAt = this.#firstTokenAt
     onServed({
+      ...outcomeOf(end),
       model: this.#call.model,
       nodeId: this.#route?.nodeId ?? null,
-      outcome: refusal?.kind ?? this.#outcomeOf(end),
       ms: clock.monotonic() - this.#startedAt,
       queueMs: this.#first === null ? null : this.#first.at - this.#startedAt,
       because: this.#first?.because ?? null,
-      firstByteMs: this.#firstByteAt === null ? null : this.#firstByteAt - this.#startedAt,
+      firstTokenMs: firstTokenAt === null ? null : firstTokenAt - this.#startedAt,
+      engineMs: firstTokenAt === null || this.#sentAt === null ? null : firstTokenAt - this.#sentAt,
       usage: this.#relay.usage(),
     })
-  }
-
-  #outcomeOf(end: DispatchEnd<ColdRefusal>): Outcome {
-    if (end.kind === 'cut') return 'cut'
-    if (end.kind === 'gone') return 'client_gone'
-    return (this.#relay.status ?? 0) >= 500 ? 'error' : 'ok'
   }
 }
 

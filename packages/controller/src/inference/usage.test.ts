@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { UsageReader } from './usage.ts'
+import { FirstTokenReader, UsageReader } from './usage.ts'
 
 function usageOf(chunks: readonly string[], isStream: boolean) {
   const reader = new UsageReader()
@@ -57,5 +57,44 @@ describe('token usage of a response', () => {
     for (const reader of readers) reader.read()
     // It took 8 ms each when it was quadratic.
     expect(process.cpuUsage(before).user / 1_000).toBeLessThan(500)
+  })
+})
+
+describe('the first token of a stream', () => {
+  it.each<[string, readonly string[], number | null]>([
+    ['a text', ['data: {"choices":[{"delta":{"content":"Hi"}}]}\n\n'], 0],
+    [
+      'a text after the role',
+      [
+        'data: {"choices":[{"delta":{"role":"assistant","content":""}}]}\n\n',
+        ': ping\n\n',
+        'data: {"choices":[{"delta":{"content":"Hi"}}]}\n\n',
+      ],
+      2,
+    ],
+    ['a text of a completion', ['data: {"choices":[{"text":" a"}]}\n\n'], 0],
+    ['a thought', ['data: {"choices":[{"delta":{"reasoning_content":"Hm"}}]}\n\n'], 0],
+    ['a tool call', ['data: {"choices":[{"delta":{"content":null,"tool_calls":[{"index":0}]}}]}\n\n'], 0],
+    ['a text cut anywhere', ['data: {"choices":[{"delta":{"conte', 'nt": ', '"', 'x"}}]}\n\n'], 3],
+    ['nothing but a role and an end', ['data: {"choices":[{"delta":{"role":"assistant"}}]}\n\n', 'data: [DONE]\n\n'], null],
+  ])('%s', (_, chunks, at) => {
+    const reader = new FirstTokenReader()
+    const found = chunks.map((chunk) => reader.findIn(Buffer.from(chunk)))
+    expect(found.map((is, i) => (is ? i : null)).filter((i) => i !== null)).toEqual(at === null ? [] : [at])
+  })
+})
+
+describe('the error event of a stream', () => {
+  it.each<[string, string, boolean]>([
+    ['at its end', 'data: {"choices":[]}\n\ndata: {"error":{"message":"out of memory"}}\n\n', true],
+    ['before the last line', 'data: {"error":{"message":"x"}}\n\ndata: [DONE]\n\n', true],
+    ['of a named event', 'event: error\r\ndata: {"error": "x"}\r\n\r\n', true],
+    ['in a text', String.raw`data: {"choices":[{"delta":{"content":"\ndata: {\"error\":1}"}}]}` + '\n\n', false],
+    ['followed by more events', 'data: {"error":{}}\n\ndata: {"choices":[]}\n\n', false],
+    ['of none', `data: {}${'\n'.repeat(3_000)}x`, false],
+  ])('%s', (_, text, is) => {
+    const reader = new UsageReader()
+    reader.add(Buffer.from(text), true)
+    expect(reader.hasErrorEvent()).toBe(is)
   })
 })

@@ -1,4 +1,5 @@
-// Reads the token usage from the last bytes of a response. A stream without usage is estimated at one token per event.
+// Finds the first token of a response, its usage and an error event in its last bytes. A stream without usage is estimated at one
+// token per event.
 const tailBytes = 2_048
 
 export interface Usage {
@@ -23,6 +24,12 @@ export class UsageReader {
     this.#length += last.length
   }
 
+  /** The last event of the stream is an error. */
+  hasErrorEvent(): boolean {
+    const text = this.#tail.toString('latin1', 0, this.#length)
+    return lastEvents.test(text)
+  }
+
   read(): Usage {
     const usage = lastUsage(this.#tail.toString('latin1', 0, this.#length))
     const of = (field: string): number | null => {
@@ -30,6 +37,29 @@ export class UsageReader {
       return digits === undefined ? null : Number(digits)
     }
     return { promptTokens: of('prompt_tokens') ?? 0, completionTokens: of('completion_tokens') ?? this.#events }
+  }
+}
+
+/** An error event, then nothing but the end of the stream: other events before it may quote anything. */
+const lastEvents = /(?:^|[\r\n])(?:data|error): ?\{\s*"error"\s*:[^\r\n]*(?:[\r\n](?:data: ?\[DONE\]|:[^\r\n]*)?)*$/
+
+/** Text or a tool call. A role, an empty text and a comment are no token. */
+const token = /"(?:content|text|reasoning_content|reasoning|refusal)"\s*:\s*"[^"]|"(?:tool_calls|function_call)"\s*:\s*[[{]\s*[{"]/
+/** Longer than anything that `token` matches. */
+const carriedChars = 64
+
+/** Engines send headers, and often a first event with the role, before they compute. */
+export class FirstTokenReader {
+  #carried = ''
+  #isFound = false
+
+  /** True once: the chunk has the first token. */
+  findIn(chunk: Buffer): boolean {
+    if (this.#isFound) return false
+    const text = this.#carried + chunk.toString('latin1')
+    this.#isFound = token.test(text)
+    this.#carried = text.slice(-carriedChars)
+    return this.#isFound
   }
 }
 

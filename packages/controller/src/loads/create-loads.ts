@@ -19,7 +19,6 @@ import { chooseSpread } from '../placement/placement.pure.ts'
 import { createPlacer, type Placer, type PlacerDeps } from '../placement/placer.ts'
 import { createReplicaChecks } from '../replicas/check-replicas.ts'
 import { createReplicaReports, createTendReplicas, createUnload } from '../replicas/reports.ts'
-import { viewReplica } from '../replicas/replicas.pure.ts'
 import type { ControllerSettings } from '../settings.ts'
 import type { WantedModel } from '../store/loads.ts'
 import type { Store } from '../store/store.ts'
@@ -98,9 +97,6 @@ export function createLoads(deps: LoadsDeps) {
     receiveHeartbeat: reports.receiveHeartbeat,
     receiveEvent: reports.receiveEvent,
     wake: (): void => work.wake(),
-    /** For the event stream. */
-    read: async (ids: readonly string[]): Promise<Map<string, object>> =>
-      new Map((await replicas.listByIds(ids)).map((replica) => [replica.id, viewReplica(replica, reports.inFlight)])),
     /** Kinds of changed objects. A changed node may have room for loads that found none. */
     noteChanges(kinds: ReadonlySet<string>): void {
       if (kinds.has('node')) work.noteNodes()

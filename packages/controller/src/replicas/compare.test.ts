@@ -22,6 +22,8 @@ const known = (state: ReplicaState, over: Partial<ReplicaRecord> = {}): ReplicaR
     stamp: { incarnation: 'i-1', seq: 5 },
     createdAt: '',
     ageMs: 60_000,
+    heardAt: null,
+    heardMs: null,
     isReachable: true,
     isNodeDraining: false,
     hasLoad: true,

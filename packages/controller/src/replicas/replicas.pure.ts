@@ -97,16 +97,32 @@ export const returnOf = ({ id, nodeId, opId, state }: ReplicaRecord): Extract<Lo
   ...{ type: 'returned', nodeId, replicaId: id, opId: OperationId.parse(opId), isReady: state === 'ready' },
 })
 
+/** Facts that are not stored with a replica. */
+export interface ReplicaFacts {
+  readonly inFlight: (id: ReplicaId) => number
+  /** Null: in rotation on this controller. */
+  readonly rotationNote: (id: ReplicaId) => Readonly<{ since: string; reason: string }> | null
+  /** A node that was not heard for this long may have lost its replicas. */
+  readonly unknownAfterMs: number
+}
+
 /** As the API shows it. */
-export function viewReplica(replica: ReplicaRecord, inFlight: (id: ReplicaId) => number): ReplicaView {
+export function viewReplica(replica: ReplicaRecord, facts: ReplicaFacts): ReplicaView {
   const { id, model, revision, state, nodeId, nodeName, isReachable, backendDigest, createdAt } = replica
   const isLive = state !== 'exited'
+  const note = isLive ? facts.rotationNote(id) : null
   return {
     ...{ id, model, revision, node_id: nodeId, node_name: nodeName, state, backend_digest: backendDigest, started_at: createdAt },
     reachable: isLive && isReachable,
-    in_flight: isLive ? inFlight(id) : 0,
+    in_flight: isLive ? facts.inFlight(id) : 0,
+    unknown_since: isLive ? unknownSince(replica, facts) : null,
+    out_of_rotation: note,
   }
 }
+
+/** The last heartbeat of a node that is silent. Its replica may have exited since. */
+const unknownSince = ({ heardAt, heardMs }: ReplicaRecord, { unknownAfterMs }: ReplicaFacts): string | null =>
+  heardMs !== null && heardMs > unknownAfterMs ? heardAt : null
 
 // Checks: the questions for a new replica, and the verdict on its answers.
 

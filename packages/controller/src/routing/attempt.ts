@@ -22,6 +22,8 @@ export interface Flow {
 /** Receives a response: begin, data…, end. `begin` is called again when another replica is tried, which happens only before anything was sent. */
 export interface AnswerSink {
   readonly hasSent: boolean
+  /** The stream reported an error, in an event of its own. */
+  readonly hasErrorEvent: boolean
   begin(answer: { status: number; headers: IncomingHttpHeaders; route: Route }, flow: Flow): void
   data(chunk: Buffer): void
   end(): void
@@ -29,7 +31,10 @@ export interface AnswerSink {
   cut(message: string): void
 }
 export type AttemptEnd =
-  | { readonly kind: 'answered' | 'cut' | 'gone' }
+  | { readonly kind: 'answered'; readonly status: number; readonly hasErrorEvent: boolean }
+  | { readonly kind: 'cut'; readonly why: string }
+  /** The client left. `hasData`: a part of the answer came before. */
+  | { readonly kind: 'gone'; readonly hasData: boolean }
   /** `hasBegun`: the replica may have processed the request. `isFinal`: retrying the same replica is useless. */
   | { readonly kind: 'refused'; readonly why: string; readonly hasBegun: boolean; readonly isFinal: boolean }
 
@@ -70,8 +75,10 @@ type AttemptDeps = Omit<AttemptRequest, 'outgoing'> & Readonly<{ route: Route; s
 
 class Attempt implements Dispatcher.DispatchHandler {
   readonly #deps: AttemptDeps
-  #isAccepted = false
+  /** The status of an accepted answer. */
+  #status: number | null = null
   #hasStarted = false
+  #hasData = false
 
   constructor(deps: AttemptDeps) {
     this.#deps = deps
@@ -95,7 +102,7 @@ class Attempt implements Dispatcher.DispatchHandler {
       controller.abort(new Error(why))
       return
     }
-    this.#isAccepted = true
+    this.#status = status
     this.#reportInFlight(headers[inFlightHeader])
     sink.begin(
       { status, headers, route },
@@ -104,21 +111,24 @@ class Attempt implements Dispatcher.DispatchHandler {
   }
 
   onResponseData(_controller: Dispatcher.DispatchController, chunk: Buffer): void {
-    if (this.#isAccepted) this.#deps.sink.data(chunk)
+    if (this.#status === null) return
+    this.#hasData = true
+    this.#deps.sink.data(chunk)
   }
 
   onResponseEnd(): void {
-    if (!this.#isAccepted) return
-    this.#deps.sink.end()
-    this.#deps.settle({ kind: 'answered' })
+    if (this.#status === null) return
+    const { sink, settle } = this.#deps
+    sink.end()
+    settle({ kind: 'answered', status: this.#status, hasErrorEvent: sink.hasErrorEvent })
   }
 
   onResponseError(_controller: Dispatcher.DispatchController, error: Error): void {
     const { sink, link, settle } = this.#deps
-    if (link.isGone || error === clientGone) return settle({ kind: 'gone' })
+    if (link.isGone || error === clientGone) return settle({ kind: 'gone', hasData: this.#hasData })
     if (!sink.hasSent) return this.#refuse({ why: reasonOf(error), hasBegun: this.#hasStarted, isFinal: false })
     sink.cut(reasonOf(error))
-    settle({ kind: 'cut' })
+    settle({ kind: 'cut', why: reasonOf(error) })
   }
 
   #reportInFlight(header: string | string[] | undefined): void {

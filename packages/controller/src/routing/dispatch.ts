@@ -1,12 +1,13 @@
 // Sends a request to a replica of its model, and to another one while no byte of a response has reached the client. See
 // design.md. Everything is in memory: no query on this path.
 import type { Clock, Log } from '@muster/host'
-import { attempt, type AttemptRequest } from './attempt.ts'
+import { attempt, type AttemptEnd, type AttemptRequest } from './attempt.ts'
 import { type ChoiceReason, chooseReplica, type ReplicaChoice } from './replica-choice.pure.ts'
 import type { Gateways } from './gateways.ts'
 import type { InFlight } from './in-flight.ts'
 import type { LoadEstimate } from './load-estimate.ts'
 import type { ReplicaTable, Route } from './replica-table.ts'
+import type { Rotation } from './rotation.ts'
 
 const maxTries = 3
 /** Attempts of a request that replicas may have processed, because it may crash them. */
@@ -17,7 +18,9 @@ export interface DispatchDeps {
   readonly inFlight: InFlight
   readonly load: LoadEstimate
   readonly suspects: Suspects
+  readonly rotation: Pick<Rotation, 'isOut' | 'record'>
   readonly gateways: Gateways
+  readonly clock: Clock
   readonly log: Log
   readonly onRetry: () => void
 }
@@ -31,14 +34,14 @@ export interface DispatchRequest<Refusal> extends Omit<AttemptRequest, 'onInFlig
   readonly onSend: (route: Route, because: ChoiceReason) => Disposable
 }
 export type DispatchEnd<Refusal> =
-  | { readonly kind: 'answered' | 'cut' | 'gone' }
+  | Exclude<AttemptEnd, { kind: 'refused' }>
   | { readonly kind: 'none'; readonly refusal: Refusal }
   | { readonly kind: 'unanswered'; readonly why: string; readonly hasBegun: boolean }
 
 export type Dispatch = ReturnType<typeof createDispatch>
 
 export function createDispatch(deps: DispatchDeps) {
-  const { table, inFlight, load, suspects, gateways, log } = deps
+  const { table, inFlight, load, suspects, rotation, gateways, clock, log } = deps
   let turn = 0
 
   /** Steps 1 to 4 of design.md. */
@@ -56,10 +59,11 @@ export function createDispatch(deps: DispatchDeps) {
     }
     const among = (isExcluded: (route: Route) => boolean): ReplicaChoice<Route> | null =>
       chooseReplica({ ...choice, isExcluded: (route) => isExcluded(route) || suspects.has(route.replicaId) })
+    const isOut = (route: Route): boolean => rotation.isOut(route.replicaId) || gateways.isSilent(route.origin)
     const isTried = (route: Route): boolean => tried.has(route.replicaId)
-    // A replica on a machine that does not answer is better than none.
+    // A replica out of rotation is better than none.
     return (
-      among((route) => isTried(route) || gateways.isSilent(route.origin)) ??
+      among((route) => isTried(route) || isOut(route)) ??
       among(isTried) ??
       (tried.size === 0 ? null : among((route) => tried.get(route.replicaId) === true))
     )
@@ -71,7 +75,7 @@ export function createDispatch(deps: DispatchDeps) {
       const tried = new Map<string, boolean>()
       let begun = 0
       for (let tries = 1; ;) {
-        if (request.link.isGone) return { kind: 'gone' }
+        if (request.link.isGone) return { kind: 'gone', hasData: false }
         const chosen = pick(request, tried)
         if (chosen === null) {
           const refusal = await request.whenNone(() => pick(request, tried) !== null)
@@ -82,10 +86,12 @@ export function createDispatch(deps: DispatchDeps) {
         using held = new DisposableStack()
         held.use(inFlight.open(route.replicaId))
         held.use(request.onSend(route, chosen.because))
+        const sentAt = clock.monotonic()
         const end = await attempt(gateways.at(route.origin), route, {
           ...request,
           onInFlight: (count) => load.report(route.replicaId, count),
         })
+        rotation.record({ route, path: request.outgoing.path, sentAt, end })
         if (end.kind !== 'refused') return end
         log.warn('replica refused a request', { replicaId: route.replicaId, nodeId: route.nodeId, model: route.model, why: end.why })
         suspects.add(route.replicaId)

@@ -8,7 +8,7 @@ function world() {
 const request = (changes = {}) => ({
   model: 'tiny',
   nodeId: 'a',
-  isError: false,
+  outcome: 'ok' as const,
   promptTokens: 2,
   completionTokens: 3,
   ms: 10.4,
@@ -19,7 +19,7 @@ describe('a stats bucket', () => {
   it('sums requests per model, node and ten seconds, and is taken when it is over', () => {
     const { book, pass } = world()
     book.record(request())
-    book.record(request({ isError: true }))
+    book.record(request({ outcome: 'error' }))
     book.record(request({ nodeId: 'b' }))
     expect(book.take()).toEqual([])
     pass(7_000)
@@ -30,6 +30,8 @@ describe('a stats bucket', () => {
         node_id: 'a',
         requests: 2,
         errors: 1,
+        client_errors: 0,
+        overloaded: 0,
         prompt_tokens: 4,
         completion_tokens: 6,
         in_flight: 0,
@@ -41,6 +43,8 @@ describe('a stats bucket', () => {
         node_id: 'b',
         requests: 1,
         errors: 0,
+        client_errors: 0,
+        overloaded: 0,
         prompt_tokens: 2,
         completion_tokens: 3,
         in_flight: 0,

@@ -2,6 +2,7 @@
 // controller.
 import { type Clock, createFailureStreak, type Log } from '@muster/host'
 import type { StatsBucket } from '@muster/protocol'
+import type { Outcome } from '../inference/outcome.pure.ts'
 import type { StatsStore } from '../store/stats.ts'
 
 const bucketMs = 10_000
@@ -12,7 +13,7 @@ export interface RequestCount {
   readonly model: string
   /** Empty: the request reached no node. */
   readonly nodeId: string
-  readonly isError: boolean
+  readonly outcome: Outcome
   readonly promptTokens: number
   readonly completionTokens: number
   readonly ms: number
@@ -52,10 +53,12 @@ export class StatsBuckets {
     }
   }
 
-  record({ model, nodeId, isError, promptTokens, completionTokens, ms }: RequestCount): void {
+  record({ model, nodeId, outcome, promptTokens, completionTokens, ms }: RequestCount): void {
     const bucket = this.#bucket({ model, nodeId })
     bucket.requests += 1
-    bucket.errors += isError ? 1 : 0
+    bucket.errors += outcome === 'error' ? 1 : 0
+    bucket.client_errors += outcome === 'client_error' ? 1 : 0
+    bucket.overloaded += outcome === 'overloaded' ? 1 : 0
     bucket.prompt_tokens += promptTokens
     bucket.completion_tokens += completionTokens
     bucket.duration_ms += Math.round(ms)
@@ -102,6 +105,8 @@ const emptyBucket = (at: number, { model, nodeId }: Series, inFlight: number): O
   node_id: nodeId,
   requests: 0,
   errors: 0,
+  client_errors: 0,
+  overloaded: 0,
   prompt_tokens: 0,
   completion_tokens: 0,
   in_flight: inFlight,

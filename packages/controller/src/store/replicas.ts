@@ -58,6 +58,9 @@ export interface ReplicaRecord {
   readonly createdAt: string
   /** Time in the current state, by the database's clock. */
   readonly ageMs: number
+  /** The last heartbeat of its node, and the time since, by the database's clock; null: none yet. */
+  readonly heardAt: string | null
+  readonly heardMs: number | null
   /** The node is reachable, draining or not. */
   readonly isReachable: boolean
   readonly isNodeDraining: boolean
@@ -84,6 +87,8 @@ interface Row {
   readonly seq: number | null
   readonly created_at: string
   readonly age_ms: number
+  readonly heard_at: string | null
+  readonly heard_ms: number | null
   readonly draining: boolean
   readonly is_reachable: boolean
   readonly has_load: boolean
@@ -95,6 +100,7 @@ export const isConfirmed = sql`(r.state <> 'ready' or r.incarnation is null or r
 const select = sql`
   select r.id, r.model, r.revision, r.ordinal, r.slot, r.node_id, n.name as node_name, r.backend, r.backend_digest, r.state, r.op_id, r.incarnation,
     r.seq, r.created_at, extract(epoch from now() - coalesce(r.exited_at, r.drain_since, r.ready_at, r.created_at))::float8 * 1000 as age_ms,
+    p.last_seen_at as heard_at, extract(epoch from now() - p.last_seen_at)::float8 * 1000 as heard_ms,
     n.draining, ${nodeIsReachable()} and ${isConfirmed} as is_reachable,
     exists (select from loads l where l.replica_id = r.id) as has_load
   from replicas r join nodes n on n.id = r.node_id join node_pulses p on p.node_id = r.node_id`
@@ -116,6 +122,8 @@ const fromRow = (row: Row): ReplicaRecord => ({
   stamp: row.incarnation === null || row.seq === null ? null : { incarnation: row.incarnation, seq: row.seq },
   createdAt: row.created_at,
   ageMs: row.age_ms,
+  heardAt: row.heard_at,
+  heardMs: row.heard_ms,
   isReachable: row.is_reachable,
   isNodeDraining: row.draining,
   hasLoad: row.has_load,

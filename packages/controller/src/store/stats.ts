@@ -17,11 +17,13 @@ export class StatsStore {
   async add(buckets: readonly StatsBucket[]): Promise<void> {
     if (buckets.length === 0) return
     await sql`
-      insert into stats_buckets as b (at, model, node_id, requests, errors, prompt_tokens, completion_tokens, in_flight, duration_ms)
+      insert into stats_buckets as b (at, model, node_id, requests, errors, client_errors, overloaded, prompt_tokens, completion_tokens,
+        in_flight, duration_ms)
       select * from jsonb_to_recordset(${JSON.stringify(buckets)}::jsonb) as given (at timestamptz, model text, node_id text, requests bigint,
-        errors bigint, prompt_tokens bigint, completion_tokens bigint, in_flight integer, duration_ms bigint)
+        errors bigint, client_errors bigint, overloaded bigint, prompt_tokens bigint, completion_tokens bigint, in_flight integer, duration_ms bigint)
       order by at, model, node_id
       on conflict (at, model, node_id) do update set requests = b.requests + excluded.requests, errors = b.errors + excluded.errors,
+        client_errors = b.client_errors + excluded.client_errors, overloaded = b.overloaded + excluded.overloaded,
         prompt_tokens = b.prompt_tokens + excluded.prompt_tokens, completion_tokens = b.completion_tokens + excluded.completion_tokens,
         in_flight = b.in_flight + excluded.in_flight, duration_ms = b.duration_ms + excluded.duration_ms`.execute(this.#db)
   }

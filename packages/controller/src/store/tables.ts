@@ -342,6 +342,8 @@ export interface StatsBucketsTable {
   node_id: string
   requests: Defaulted<number>
   errors: Defaulted<number>
+  client_errors: Defaulted<number>
+  overloaded: Defaulted<number>
   prompt_tokens: Defaulted<number>
   completion_tokens: Defaulted<number>
   in_flight: Defaulted<number>

@@ -32,13 +32,20 @@ export const inferenceRoutes = {
   embeddings: inference('/v1/embeddings', 'Embeddings, as numbers or base64'),
 }
 
-/** Ten seconds of one model on one node. `in_flight` is the maximum. */
+/**
+ * Ten seconds of one model on one node. `requests` counts all of them; those in none of `errors`, `client_errors` and `overloaded`
+ * were answered well. `in_flight` is the maximum.
+ */
 export const StatsBucket = z.object({
   at: z.string(),
   model: z.string(),
   node_id: z.string(),
   requests: z.number(),
   errors: z.number(),
+  /** The client's request was wrong (4xx), or the client left. */
+  client_errors: z.number(),
+  /** 429 or 503: the same request may succeed later. */
+  overloaded: z.number(),
   prompt_tokens: z.number(),
   completion_tokens: z.number(),
   in_flight: z.number(),

@@ -53,7 +53,19 @@ const model = (name: string, state = 'ready'): ModelView =>
     config: { name, backend: 'llama', parameters: {}, files: [], options: {}, known_usecases: [], scheduling: {} },
   })
 const bucket = (at: string, requests: number): StatsBucket => ({
-  ...{ at, model: 'chat', node_id: 'one', requests, errors: 0, prompt_tokens: 0, completion_tokens: 0, in_flight: 0, duration_ms: 0 },
+  ...{
+    at,
+    model: 'chat',
+    node_id: 'one',
+    requests,
+    errors: 0,
+    client_errors: 0,
+    overloaded: 0,
+    prompt_tokens: 0,
+    completion_tokens: 0,
+    in_flight: 0,
+    duration_ms: 0,
+  },
 })
 
 let client = createQueryClient()

@@ -557,6 +557,8 @@ create table stats_buckets (
   node_id text not null,
   requests bigint not null default 0,
   errors bigint not null default 0,
+  client_errors bigint not null default 0,
+  overloaded bigint not null default 0,
   prompt_tokens bigint not null default 0,
   completion_tokens bigint not null default 0,
   in_flight integer not null default 0,

@@ -88,16 +88,34 @@ export function ModelFailure({ model, failure }: { readonly model: ModelView; re
 
 const tones: Readonly<Record<ReplicaState, Tone>> = { starting: 'work', ready: 'good', draining: 'wait', exited: 'idle' }
 
-/** The last reported state of a replica, and whether its node is unreachable. */
-export function ReplicaStateMark({ replica: { state, reachable } }: { readonly replica: ReplicaView }) {
+/** The last reported state of a replica, whether it still holds, and why the replica gets no requests. */
+export function ReplicaStateMark({ replica }: { readonly replica: ReplicaView }) {
+  const { state, reachable, unknown_since: unknownSince = null, out_of_rotation: out = null } = replica
   return (
     <>
-      <Pill tone={tones[state]}>{state}</Pill>
+      {unknownSince === null ? (
+        <Pill tone={tones[state]}>{state}</Pill>
+      ) : (
+        <>
+          <Pill tone="wait" hint={`Last reported as ${state}; its node has sent no heartbeat since`}>
+            unknown
+          </Pill>
+          <span className="block text-soft">
+            since <When at={unknownSince} />
+          </span>
+        </>
+      )}
       {!reachable && state !== 'exited' && (
         <span className="block">
           <Pill tone="bad" hint="Node unreachable; no requests are routed to this replica">
             unreachable
           </Pill>
+        </span>
+      )}
+      {out !== null && (
+        <span className="block">
+          <Pill tone="bad">out of rotation</Pill>
+          <span className="block max-w-96 text-soft">It {out.reason}.</span>
         </span>
       )}
     </>

@@ -5,8 +5,8 @@ import { fleetSentence } from './fleet-sentence.pure.ts'
 const nodes = (...states: readonly string[]): NodeView[] => states.map((status) => ({ status }) as unknown as NodeView)
 const models = (...replicas: readonly [number, number][]): ModelView[] =>
   replicas.map(([replicas_ready, replicas_desired]) => ({ replicas_ready, replicas_desired }) as unknown as ModelView)
-const quiet = { requestsPerSecond: 0, tokensPerSecond: 0, errors: 0 }
-const busy = { requestsPerSecond: 1.5, tokensPerSecond: 140, errors: 2 }
+const quiet = { requestsPerSecond: 0, tokensPerSecond: 0, errors: 0, overloaded: 0, clientErrors: 0 }
+const busy = { requestsPerSecond: 1.5, tokensPerSecond: 140, errors: 2, overloaded: 0, clientErrors: 0 }
 
 describe('the fleet', () => {
   it.each<[Parameters<typeof fleetSentence>, string]>([

@@ -25,10 +25,14 @@ function replicasSentence(models: readonly ModelView[]): string {
   return desired === 0 ? 'No models loaded.' : `${formatCount(ready)} of ${plural(desired, 'replica')} ready.`
 }
 
-function trafficSentence({ requestsPerSecond, tokensPerSecond, errors }: LastMinute): string {
+function trafficSentence({ requestsPerSecond, tokensPerSecond, errors, overloaded, clientErrors }: LastMinute): string {
   if (requestsPerSecond === 0) return 'No requests in the last minute.'
-  const failed = errors === 0 ? 'no errors' : plural(errors, 'error')
-  return `${rate(requestsPerSecond)} requests/s, ${rate(tokensPerSecond)} tokens/s and ${failed} in the last minute.`
+  const parts = [
+    ...[`${rate(requestsPerSecond)} requests/s`, `${rate(tokensPerSecond)} tokens/s`],
+    ...(overloaded === 0 ? [] : [`${formatCount(overloaded)} overloaded`]),
+    ...(clientErrors === 0 ? [] : [plural(clientErrors, 'client error')]),
+  ]
+  return `${parts.join(', ')} and ${errors === 0 ? 'no errors' : plural(errors, 'error')} in the last minute.`
 }
 
 const rate = (value: number): string => (value > 0 && value < 0.1 ? value.toFixed(2) : formatCount(value))

@@ -3,7 +3,7 @@ import type { StatsBucket } from '@muster/protocol'
 import { useMemo } from 'react'
 import { Chart, type ChartProps, type Series } from '../../components/chart.tsx'
 import { formatCount } from '../../format.ts'
-import { chartHeight, trafficOf } from './traffic.pure.ts'
+import { chartHeight, type Traffic, trafficOf } from './traffic.pure.ts'
 
 export interface TrafficChartsProps {
   readonly buckets: readonly StatsBucket[]
@@ -17,19 +17,31 @@ const rate = (value: number): string => (value > 0 && value < 1 ? value.toFixed(
 
 export function TrafficCharts({ buckets, since, now }: TrafficChartsProps) {
   const traffic = useMemo(() => trafficOf(buckets, { now, since }), [buckets, since, now])
-  const charts = useMemo(
-    () => [
-      { label: 'Requests per second', color: '--ink', values: traffic.requests, max: 1 },
-      { label: 'Tokens per second', color: '--ink', values: traffic.tokens, max: 10 },
-      { label: 'Errors per second', color: '--bad', values: traffic.errors, max: 1 },
-      { label: 'In flight', color: '--ink', values: traffic.inFlight, max: 4 },
-    ],
-    [traffic],
-  )
-  return charts.map((chart) => <TrafficChart key={chart.label} {...chart} times={traffic.times} />)
+  const charts = useMemo(() => chartsOf(traffic), [traffic])
+  return charts.map((chart) => <Chart key={chart.label} {...chart} times={traffic.times} format={rate} height={chartHeight} />)
 }
 
-function TrafficChart({ label, color, values, ...rest }: Series & Pick<ChartProps, 'times' | 'max'>) {
-  const series = useMemo(() => [{ label, color, values }], [label, color, values])
-  return <Chart label={label} series={series} format={rate} height={chartHeight} {...rest} />
+function chartsOf({
+  requests,
+  tokens,
+  errors,
+  overloaded,
+  clientErrors,
+  inFlight,
+}: Traffic): Pick<ChartProps, 'label' | 'series' | 'max'>[] {
+  const single = (label: string, values: Series['values'], max: number) => ({ label, series: [{ label, color: '--ink', values }], max })
+  return [
+    single('Requests per second', requests, 1),
+    single('Tokens per second', tokens, 10),
+    {
+      label: 'Errors per second',
+      series: [
+        { label: 'Errors', color: '--bad', values: errors },
+        { label: 'Overloaded', color: '--wait', values: overloaded },
+        { label: 'Client errors', color: '--soft', values: clientErrors, isDashed: true },
+      ],
+      max: 1,
+    },
+    single('In flight', inFlight, 4),
+  ]
 }

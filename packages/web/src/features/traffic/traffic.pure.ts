@@ -14,6 +14,8 @@ export interface Traffic {
   readonly requests: readonly (number | null)[]
   readonly tokens: readonly (number | null)[]
   readonly errors: readonly (number | null)[]
+  readonly overloaded: readonly (number | null)[]
+  readonly clientErrors: readonly (number | null)[]
   readonly inFlight: readonly (number | null)[]
 }
 export interface TrafficWindow {
@@ -26,6 +28,8 @@ interface Sum {
   requests: number
   tokens: number
   errors: number
+  overloaded: number
+  clientErrors: number
   inFlight: number
 }
 
@@ -33,10 +37,12 @@ function sumsOf(buckets: readonly StatsBucket[]): Map<number, Sum> {
   const sums = new Map<number, Sum>()
   for (const bucket of buckets) {
     const at = Math.floor(parseTime(bucket.at) / bucketMs) * bucketMs
-    const sum = sums.get(at) ?? { requests: 0, tokens: 0, errors: 0, inFlight: 0 }
+    const sum = sums.get(at) ?? { requests: 0, tokens: 0, errors: 0, overloaded: 0, clientErrors: 0, inFlight: 0 }
     sum.requests += bucket.requests
     sum.tokens += bucket.completion_tokens
     sum.errors += bucket.errors
+    sum.overloaded += bucket.overloaded
+    sum.clientErrors += bucket.client_errors
     sum.inFlight += bucket.in_flight
     sums.set(at, sum)
   }
@@ -61,6 +67,8 @@ export function trafficOf(buckets: readonly StatsBucket[], { now, since }: Traff
     requests: series((sum) => perSecond(sum.requests)),
     tokens: series((sum) => perSecond(sum.tokens)),
     errors: series((sum) => perSecond(sum.errors)),
+    overloaded: series((sum) => perSecond(sum.overloaded)),
+    clientErrors: series((sum) => perSecond(sum.clientErrors)),
     inFlight: series((sum) => sum.inFlight),
   }
 }
@@ -69,6 +77,8 @@ export interface LastMinute {
   readonly requestsPerSecond: number
   readonly tokensPerSecond: number
   readonly errors: number
+  readonly overloaded: number
+  readonly clientErrors: number
 }
 
 /** The last sixty seconds with complete data. */
@@ -80,6 +90,8 @@ export function lastMinuteOf(buckets: readonly StatsBucket[], now: number): Last
     requestsPerSecond: total((sum) => sum.requests) / 60,
     tokensPerSecond: total((sum) => sum.tokens) / 60,
     errors: total((sum) => sum.errors),
+    overloaded: total((sum) => sum.overloaded),
+    clientErrors: total((sum) => sum.clientErrors),
   }
 }
 
