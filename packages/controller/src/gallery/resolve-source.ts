@@ -7,6 +7,7 @@ import {
   failureOfStatus,
   formatUrl,
   type OciClient,
+  type OnWait,
   type Outbound,
   parseBuiltinUri,
   parseManifest,
@@ -45,12 +46,12 @@ export function createResolveSource(deps: ResolveSourceDeps): ResolveSource {
     const { clock } = deps
     const endsAt = clock.monotonic() + timeoutMs
     // A source that asks for a longer pause (a rate limit) is reported at once, with its answer.
-    const oci = deps.oci.reporting((cause, waitMs) => {
+    const onWait: OnWait = (cause, waitMs) => {
       if (clock.monotonic() + waitMs > endsAt) throw cause
-    })
+    }
     try {
       return await withDeadline({ clock, ms: timeoutMs, what: `resolving ${source.uri}`, signal }, (until) =>
-        resolve({ ...deps, oci }, { source, platform, signal: until }),
+        resolve(deps, { source, platform, signal: until, onWait }),
       )
     } catch (error) {
       throw toSourceError(error)
@@ -58,14 +59,14 @@ export function createResolveSource(deps: ResolveSourceDeps): ResolveSource {
   }
 }
 
-type ResolveQuery = Readonly<{ source: Source; platform: Platform; signal: AbortSignal }>
+type ResolveQuery = Readonly<{ source: Source; platform: Platform; signal: AbortSignal; onWait: OnWait }>
 
 async function resolve(deps: ResolveSourceDeps, query: ResolveQuery): Promise<ResolvedSource> {
   const { source } = query
   const kind = sourceKind(source.uri)
   switch (kind) {
     case 'oci':
-      return await firstOf(query, (uri) => resolveImage(deps.oci, uri, query))
+      return await firstOf(query, (uri) => resolveImage(deps.oci.reporting(query.onWait), uri, query))
     case 'archive': {
       const digest = archiveDigest(source)
       return await firstOf(query, async (uri) => ({ digest, sizeBytes: await sizeOfArchive(deps, uri, query.signal) }))
