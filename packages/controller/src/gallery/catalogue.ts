@@ -1,7 +1,7 @@
 // The catalogue: backends of all galleries, the built-in one first. Galleries are read independently: one that cannot be read
 // becomes a problem, and the others still count. Also finds the source that a backend has for one node.
 import { text } from 'node:stream/consumers'
-import { type Clock, withDeadline } from '@muster/host'
+import type { Clock } from '@muster/host'
 import { type BackendName, type Digest, type Failure, failureOf } from '@muster/protocol'
 import {
   chooseBackend,
@@ -18,6 +18,7 @@ import type { BuiltinBlobs } from '../builtin/builtin-blobs.ts'
 import { createSharedRun, type SharedRun } from '../shared-run.ts'
 import type { GalleryStore } from '../store/galleries.ts'
 import type { NodeRecord } from '../store/nodes.ts'
+import { createPatientReader } from './patient-reader.ts'
 import { notOffered, type Source, SourceUnavailable } from './resolve-source.ts'
 
 export interface CatalogueProblem {
@@ -50,16 +51,14 @@ export interface CatalogueDeps {
   readonly clock: Clock
 }
 
-const galleryTimeoutMs = 10_000
-
 export function createCatalogue({ galleries: store, builtin, outbound, stopping, clock }: CatalogueDeps): Catalogue {
-  const read = createGalleryReader({ outbound, readBuiltin: async (digest) => await textOf(await builtin, digest) })
+  const readBuiltin = async (digest: Digest): Promise<string> => await textOf(await builtin, digest)
+  const read = createPatientReader({ read: createGalleryReader({ outbound, readBuiltin }), stopping, clock })
   const addresses = async () => [(await builtin).gallery, ...(await store.list()).filter(({ kind }) => kind === 'backend')]
 
   const readOne = async ({ name, url }: GalleryAddress): Promise<ListedGallery | UnreadGallery> => {
-    const limit = { clock, ms: galleryTimeoutMs, what: `reading the gallery ${name}`, signal: stopping }
     try {
-      return { ...(await withDeadline(limit, (signal) => read({ name, url }, signal))), url }
+      return { ...(await read({ name, url })), url }
     } catch (error) {
       return { gallery: name, url, failure: failureOf(error) }
     }

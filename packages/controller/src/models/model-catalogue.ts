@@ -1,7 +1,7 @@
 // The models of all galleries, the built-in one first. Each gallery is read separately: one that cannot be read is reported as a
 // problem, and the others count.
 import { text } from 'node:stream/consumers'
-import { type Clock, withDeadline } from '@muster/host'
+import type { Clock } from '@muster/host'
 import {
   failureOf,
   FleetError,
@@ -13,6 +13,7 @@ import {
 } from '@muster/protocol'
 import { createModelGalleryReader, type GalleryAddress, type Outbound } from '@muster/source'
 import type { BuiltinBlobs } from '../builtin/builtin-blobs.ts'
+import { createPatientReader } from '../gallery/patient-reader.ts'
 import { notOffered, SourceUnavailable } from '../gallery/resolve-source.ts'
 import { builtinGalleryName } from '../settings.ts'
 import { createSharedRun, type SharedRun } from '../shared-run.ts'
@@ -37,14 +38,12 @@ export interface ModelCatalogueDeps {
   readonly clock: Clock
 }
 
-const oneMayTakeMs = 10_000
-
 export function createModelCatalogue({ galleries: store, builtin, outbound, stopping, clock }: ModelCatalogueDeps): ModelCatalogue {
-  const read = createModelGalleryReader({ outbound, readBuiltin: async (digest) => await textOf(await builtin, digest) })
+  const readBuiltin = async (digest: Digest): Promise<string> => await textOf(await builtin, digest)
+  const read = createPatientReader({ read: createModelGalleryReader({ outbound, readBuiltin }), stopping, clock })
   const readOne = async ({ name, url }: GalleryAddress): Promise<Omit<OfferedModels, 'order'>> => {
-    const limit = { clock, ms: oneMayTakeMs, what: `reading the gallery ${name}`, signal: stopping }
     try {
-      const entries = await withDeadline(limit, (signal) => read({ name, url }, signal))
+      const entries = await read({ name, url })
       return { models: entries.map((entry) => ({ gallery: name, entry })), problems: [] }
     } catch (error) {
       return { models: [], problems: [{ gallery: name, failure: failureOf(error) }] }
