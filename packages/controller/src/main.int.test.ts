@@ -94,6 +94,31 @@ it('is ready only when the models are read', async () => {
   }
 })
 
+it('waits for its database at the end of its start too', async () => {
+  await using directory = await makeTempDir('main')
+  await using postgres = await startTestPostgres()
+  const database = await createTestDatabase({ serverUrl: postgres.url() })
+  await using dataDir = await openDataDir({ path: directory.path, role: 'controller' })
+  const logged: string[] = []
+  const log: Log = { ...silentLog, warn: (message) => void logged.push(message), child: () => log }
+  const localHub = createLocalHub({ log: silentLog })
+  const controller = await startController({ settings: settingsFor(database.url), dataDir, log, clock: systemClock, localHub })
+  try {
+    await controller.ready(AbortSignal.timeout(120_000))
+    postgres.kill('SIGKILL')
+    await waitFor(async () => (await fetch(`${controller.url}/readyz`)).status === 503, { what: 'the controller to notice' })
+    const link = controller.createLoginLink()
+    const model = controller.anyModel()
+    const isWaiting = (): boolean => logged.filter((message) => message === 'database is not ready; retrying').length >= 2
+    await waitFor(isWaiting, { what: 'both to wait' })
+    await postgres.restart()
+    expect((await link).url).toContain('/login?token=')
+    expect(await model).toBe(null)
+  } finally {
+    await controller.stop()
+  }
+})
+
 it('stops within 8 s while its database hangs', async () => {
   await using directory = await makeTempDir('main')
   await using postgres = await startTestPostgres()

@@ -94,9 +94,9 @@ export async function startController(deps: ControllerDeps): Promise<Controller>
     async ready(signal = stopping.signal) {
       while (!parts.isReady()) await Promise.race([clock.sleep(20, signal), ended.promise])
     },
-    anyModel: async () => (await store.models.list())[0]?.name ?? null,
+    anyModel: () => database.waitFor(stopping.signal, async () => (await store.models.list())[0]?.name ?? null),
     isInferenceOpen: parts.isInferenceOpen,
-    createLoginLink: () => createLoginLink({ access: store.access, url }),
+    createLoginLink: () => database.waitFor(stopping.signal, () => createLoginLink({ access: store.access, url })),
     drain: () => drain.run(address),
     async stop() {
       stopping.abort()

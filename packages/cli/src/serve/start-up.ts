@@ -43,7 +43,7 @@ export async function startUp(start: UpStart): Promise<Service> {
   })
   const running = { ...controller, localUrl: localUrl({ host: start.settings.host, port: controller.controller.port }), localHub, ownKeys }
   const workers = await startWorkersOn(stack, running, start)
-  start.print(await describeReady(running, start))
+  start.print(await abortable(describeReady(running, start), start.signal))
   // In reverse order: workers sign off while the controller still receives, the database stops last.
   const owned = stack.move()
   return {

@@ -7,6 +7,7 @@ import { Client } from 'pg'
 import { keepLogBounded } from './bounded-log.ts'
 import { claimHome, type Claim } from './claim.ts'
 import { databaseName, isCluster, makeCluster, removeHalfMade, serverSettings, setPassword, superuser } from './cluster.ts'
+import { whileUnavailable } from '../store/errors.ts'
 import { explainFullDisk, refusal } from './refusal.ts'
 import { defaultSystemBase, makeSocketDir, openHome, port, type ServerHome } from './home.ts'
 import { keepRunning, type ServerPlan, type ServerProcess, serverUser, startServer } from './server-process.ts'
@@ -95,7 +96,8 @@ async function startIn(home: ServerHome, claim: Claim, { clock, log, signal }: E
   }
   try {
     const connection = { host: socket.path, port, user: superuser, database: databaseName, password }
-    const serverVersion = await readVersion(connection).catch((error: unknown) => {
+    const living = AbortSignal.any([endOf(first), ...(signal === undefined ? [] : [signal])])
+    const serverVersion = await whileUnavailable({ clock, log, signal: living }, () => readVersion(connection)).catch((error: unknown) => {
       throw errorCode(error) === wrongPassword ? foreignPassword(home, error) : error
     })
     await removeOtherPrograms(home.dir, programs)
@@ -163,6 +165,13 @@ async function readPassword(path: string, log: Log): Promise<string | null> {
   if (text === null || /^muster_postgres_[\w-]{43}$/.test(text)) return text
   log.warn('password of the embedded database is damaged; setting a new one', { path })
   return null
+}
+
+/** Aborts when the server has exited: waiting for it is useless then. */
+function endOf(server: ServerProcess): AbortSignal {
+  const ended = new AbortController()
+  void server.ended.then(() => ended.abort(new Error('the database server exited during the start')))
+  return ended.signal
 }
 
 async function readVersion(connection: EmbeddedConnection): Promise<string> {

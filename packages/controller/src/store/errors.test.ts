@@ -1,6 +1,7 @@
+import { silentLog, systemClock } from '@muster/host'
 import { FleetError } from '@muster/protocol'
-import { expect, it } from 'vitest'
-import { isUnavailable, toFleetError } from './errors.ts'
+import { describe, expect, it } from 'vitest'
+import { isUnavailable, toFleetError, whileUnavailable } from './errors.ts'
 
 const withCode = (code: string): Error => Object.assign(new Error('text'), { code })
 
@@ -61,4 +62,32 @@ it('leaves a translated failure unchanged', () => {
   expect(toFleetError(error)).toBe(error)
   expect(isUnavailable(toFleetError(withCode('57P01')))).toBe(true)
   expect(isUnavailable(new FleetError({ code: 'unavailable', retry: 'backoff', message: 'a node is away' }))).toBe(false)
+})
+
+describe('whileUnavailable', () => {
+  const busy = new Error('Connection terminated due to connection timeout')
+  const slept: number[] = []
+  const clock = { ...systemClock, sleep: async (ms: number) => void slept.push(ms) }
+  const { signal } = new AbortController()
+
+  it('repeats a step while the database does not answer, without a limit', async () => {
+    const outcomes = [...Array.from({ length: 50 }, () => busy), 'done']
+    const work = async (): Promise<unknown> => {
+      const outcome = outcomes.shift()
+      if (outcome instanceof Error) throw outcome
+      return outcome
+    }
+    expect(await whileUnavailable({ clock, log: silentLog, signal }, work)).toBe('done')
+    expect(slept).toHaveLength(50)
+  })
+
+  it('throws an error that waiting does not repair', async () => {
+    const wrongPassword = Object.assign(new Error('password authentication failed'), { code: '28P01' })
+    await expect(whileUnavailable({ clock, log: silentLog, signal }, () => Promise.reject(wrongPassword))).rejects.toBe(wrongPassword)
+  })
+
+  it('ends with its signal', async () => {
+    const stopped = AbortSignal.abort('stopped')
+    await expect(whileUnavailable({ clock, log: silentLog, signal: stopped }, () => Promise.reject(busy))).rejects.toBe(busy)
+  })
 })

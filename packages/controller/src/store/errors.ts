@@ -1,6 +1,6 @@
 // Maps errors of pg to failures. No other file reads their codes and texts.
 import { setTimeout as pause } from 'node:timers/promises'
-import { errorCode } from '@muster/host'
+import { type Clock, errorCode, type Log } from '@muster/host'
 import { failureOf, FleetError } from '@muster/protocol'
 
 /** PostgreSQL's codes: https://www.postgresql.org/docs/current/errcodes-appendix.html */
@@ -39,6 +39,27 @@ export function isClientTimeout(error: unknown): boolean {
 /** The statement is correct, but the database could not execute it now. A commit may have succeeded nevertheless. */
 export function isUnavailable(error: unknown): boolean {
   return meaningOf(error) !== null
+}
+
+const retryEveryMs = 1_000
+
+/**
+ * Repeats a step of a start while the database is unavailable: a busy machine delays a start and does not fail it. Waiting does not
+ * repair a wrong password or a broken migration, so other errors are thrown at once.
+ */
+export async function whileUnavailable<T>(
+  { clock, log, signal }: { clock: Clock; log: Log; signal: AbortSignal },
+  work: () => Promise<T>,
+): Promise<T> {
+  for (;;) {
+    try {
+      return await work()
+    } catch (error) {
+      if (!isUnavailable(error) || signal.aborted) throw error
+      log.warn('database is not ready; retrying', { error })
+      await clock.sleep(retryEveryMs, signal)
+    }
+  }
 }
 
 /** Any error but an unavailable database is a bug, and reported as internal. */

@@ -6,12 +6,14 @@ import { startEmbedded } from '../postgres/embedded.ts'
 import { connectDatabase } from './connect.ts'
 import { migrate } from './migrate.ts'
 import type { Database } from './tables.ts'
-import { isUnavailable } from './errors.ts'
+import { whileUnavailable } from './errors.ts'
 
 export interface OpenDatabase {
   readonly db: Kysely<Database>
   /** Migrates, and runs `afterwards` under the lock of the migration; waits for an unavailable database. */
   prepare<T>(options: { signal: AbortSignal; afterwards: () => Promise<T> }): Promise<T>
+  /** Runs `work` again while the database is unavailable, for steps of a start: a busy machine delays a start and does not fail it. */
+  waitFor<T>(signal: AbortSignal, work: () => Promise<T>): Promise<T>
   /** Calls back on each notification, and when one may have been lost. */
   listen(channel: string, onNotify: () => void): { stop(): Promise<void> }
   /** Ends all waits for a database that does not answer; they fail now. */
@@ -20,7 +22,6 @@ export interface OpenDatabase {
 }
 
 const migrations = fileURLToPath(new URL('./migrations', import.meta.url))
-const retryEveryMs = 1_000
 
 export interface OpenDatabaseOptions {
   /** Default: an embedded server in the data directory. */
@@ -40,22 +41,13 @@ export async function openDatabase({ url, dataDir, clock, log, signal: giveUp }:
       : { connection: { ...embedded.connection, password: new Secret(embedded.connection.password) } }
   const connected = connectDatabase<Database>({ to, applicationName: 'muster controller', clock, log })
 
+  const waitFor: OpenDatabase['waitFor'] = (signal, work) => whileUnavailable({ clock, log, signal }, work)
   let isAbandoned = false
   return {
     db: connected.db,
-
-    async prepare({ signal, afterwards }) {
-      for (;;) {
-        try {
-          return await migrate({ pool: connected.pool, directory: migrations, log, signal, afterwards })
-        } catch (error) {
-          // Waiting does not repair a wrong password or a broken migration: it fails at once.
-          if (!isUnavailable(error) || signal.aborted) throw error
-          log.warn('database is not ready; retrying', { error })
-          await clock.sleep(retryEveryMs, signal)
-        }
-      }
-    },
+    waitFor,
+    prepare: ({ signal, afterwards }) =>
+      waitFor(signal, () => migrate({ pool: connected.pool, directory: migrations, log, signal, afterwards })),
 
     listen(channel, onNotify) {
       return connected.listen({ channel, onNotify })
