@@ -1,3 +1,4 @@
+import { createServer, type AddressInfo } from 'node:net'
 import { afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { silentLog, systemClock } from '@muster/host'
 import { digestOf, makeCertificate, startHostileRegistry, waitFor, type HostileRegistry } from '@muster/testkit'
@@ -39,6 +40,15 @@ describe('a request', () => {
 
   it('an error status is an answer', async () => {
     await expect(get(`${registry.url}/v2/x/blobs/none`)).resolves.toMatchObject({ status: 404 })
+  })
+
+  it('to a server that closes every connection at once is worth another try', async () => {
+    const server = createServer((socket) => void socket.on('error', () => undefined).destroy())
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+    const { port } = server.address() as AddressInfo
+    for (const scheme of ['https', 'http'])
+      await expect(get(`${scheme}://127.0.0.1:${port}/`)).rejects.toMatchObject({ failure: { code: 'unavailable', retry: 'backoff' } })
+    server.close()
   })
 
   it('carries a body of bytes or of pieces', async () => {

@@ -76,8 +76,11 @@ function open({ target, method = 'GET', headers, body, ca }: Exchange, signal: A
   // Only checked addresses can be connected; this guards against a change in Node.
   request.once('socket', (socket) =>
     socket.once('connect', () => {
-      if (!addresses.some((address) => isSame(address, socket.remoteAddress ?? '')))
-        request.destroy(new SourceForbidden(`${host} was connected at ${socket.remoteAddress}, which was not checked`))
+      const { remoteAddress } = socket
+      // The server has closed the connection already, so there is no address to check and nothing is sent.
+      if (remoteAddress === undefined) request.destroy(new Error('the connection was closed at once'))
+      else if (!addresses.some((address) => isSame(address, remoteAddress)))
+        request.destroy(new SourceForbidden(`${host} was connected at ${remoteAddress}, which was not checked`))
     }),
   )
   return request
