@@ -34,11 +34,7 @@ async function putModel(options: ClientOptions, ledger: Ledger, model: string): 
 
 type ModelRequest = Readonly<{ kind: AcceptedModelOperation['kind']; model: string; key: string }>
 
-async function submitModel(
-  options: Omit<ClientOptions, 'everyMs'>,
-  ledger: Ledger,
-  { kind, model, key }: ModelRequest,
-): Promise<void> {
+async function submitModel(options: Omit<ClientOptions, 'everyMs'>, ledger: Ledger, { kind, model, key }: ModelRequest): Promise<void> {
   const path = `/api/models/${model}${kind === 'delete' ? '' : `/${kind}`}`
   const how = kind === 'delete' ? { method: 'DELETE' } : { method: 'POST', body: {} }
   const { answer, ...times } = await ask(options, { ...how, path, key, about: `${kind} ${model}` })
