@@ -63,7 +63,7 @@ export async function startController(deps: ControllerDeps): Promise<Controller>
   const connected = await connectBus({ ...deps, signal: stopping.signal })
   undo.defer(() => connected.bus.close())
 
-  const store = createStore(database.db)
+  const store = createStore(database.db, log)
   const builtin = packOwnBuiltins(deps)
   const page = startPage({
     ...{ root: ownRoot, caches: [join(ownRoot, '.cache/web'), dataDir.path('web')] },

@@ -33,14 +33,14 @@ export async function startIntentsWorld({ log = silentLog }: { log?: Log } = {})
   const directory = fileURLToPath(new URL('../src/store/migrations', import.meta.url))
   await migrate({ pool: connection.pool, directory, log, afterwards: async () => undefined })
   const { db } = connection
-  const store = createStore(db)
+  const store = createStore(db, log)
   const running = new Set<TestIntents>()
   let made = 0
 
   const startController = (settings: Settings = {}, more: Partial<OperationsDeps> = {}): TestIntents => {
     const bus = hub.connect()
     const operations = createOperations({
-      ...{ bus, store: createStore(db), settings: { ...quick, ...settings }, holder: `c-${++made}`, onSettled: () => undefined },
+      ...{ bus, store: createStore(db, log), settings: { ...quick, ...settings }, holder: `c-${++made}`, onSettled: () => undefined },
       ...{ recordLoadProgress: async () => [], step: () => undefined, random: () => 0.5, clock: systemClock, log, ...more },
     })
     const receivers = { result: { intent: operations.receiveResult }, progress: operations.receiveProgress }

@@ -17,7 +17,7 @@ function createWork(clock: Clock): LoadWork {
       counted.idle += 1
       return []
     },
-    listSets: async () => nothing,
+    listSets: async () => ({ ...nothing, unreadable: new Set() }),
     add: async () => undefined,
     findArrived: async () => nothing,
     findAway: async () => nothing,

@@ -143,8 +143,8 @@ export class LoadWork {
     if (idle.length > 0) log.info('models became idle', { models: idle.slice(0, 20) })
     // In this order: a load that is requested in between is only missing here. In the other order it would be removed as
     // superfluous.
-    const { rows, now } = await loads.listSets()
-    const models = await this.#deps.demand.all()
+    const { rows, now, unreadable } = await loads.listSets()
+    const models = (await this.#deps.demand.all()).filter(({ name }) => !unreadable.has(name))
     const byModel = Map.groupBy(rows, ({ load }) => load.model)
     const spreads = await this.#findSpreads(models, byModel)
     const decided = models.map((model) => {

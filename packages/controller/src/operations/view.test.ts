@@ -35,10 +35,10 @@ function open(
     lastFailure: null,
     isOverdue: false,
     mayRecreate: false,
-    replaced: [] as const,
+    replaced: [],
     cancelRequested: false,
     ...how,
-  } as Intent
+  } as unknown as Intent
   const plan = { ...nothingToFetch, sizeBytes: size, ...planned }
   const record: IntentRecord = {
     intent,

@@ -80,6 +80,10 @@ export interface IntentRecord {
 
 export type IntentRow = Selectable<IntentsTable>
 
+const Kind = z.enum(['install', 'upgrade', 'delete'])
+const Wait = z.enum(['result', 'reply', 'another_try'])
+
+/** Throws when a newer version wrote something that this one does not know. */
 export function fromIntentRow(row: IntentRow): IntentRecord {
   const plan = Plan.parse(row.plan)
   return {
@@ -105,7 +109,7 @@ function intentOf(row: IntentRow, plan: Plan): Intent {
   const common = {
     nodeId: NodeId.parse(row.node_id),
     backend: BackendName.parse(row.backend),
-    kind: row.kind,
+    kind: Kind.parse(row.kind),
     generation: row.generation,
     epoch: row.epoch,
     opId: OperationId.parse(row.op_id),
@@ -140,9 +144,21 @@ function intentOf(row: IntentRow, plan: Plan): Intent {
 }
 
 function waitOf(row: IntentRow): AwaitedResult {
-  if (row.wait === 'reply') return { for: 'reply', holder: row.holder ?? '', leaseUntil: at(row.lease_until) }
-  return row.wait === 'another_try' ? { for: 'another_try', nextAt: at(row.next_at) } : { for: 'result' }
+  const wait = Wait.parse(row.wait)
+  switch (wait) {
+    case 'result':
+      return { for: 'result' }
+    case 'reply':
+      return { for: 'reply', holder: row.holder ?? '', leaseUntil: at(row.lease_until) }
+    case 'another_try':
+      return { for: 'another_try', nextAt: at(row.next_at) }
+    default:
+      return unreachable(wait)
+  }
 }
+
+export const nameOfIntent = ({ backend, node_id: node, generation }: Pick<IntentRow, 'backend' | 'node_id' | 'generation'>): string =>
+  `intent ${generation} for ${backend} on ${node}`
 
 /** Check constraints guarantee that each state has its times. */
 const at = (time: string | null): number => Date.parse(time ?? '')

@@ -2,10 +2,11 @@
 // version that it was decided on, so of two concurrent decisions one changes nothing and decides again.
 import { type Kysely, sql, type Transaction } from 'kysely'
 import { BackendName, type Intent, type NodeId, type OperationId, type Phase } from '@muster/protocol'
-import { columnsOf, fromIntentRow, type IntentRecord, type IntentRow, type Plan } from './intent-rows.ts'
+import { columnsOf, fromIntentRow, type IntentRecord, type IntentRow, nameOfIntent, type Plan } from './intent-rows.ts'
 import { retryConflicts } from './errors.ts'
 import { nodeTakesCommands } from './nodes.ts'
 import { nodeEndOf, provingMessage } from './operation-nodes.pure.ts'
+import { createRowReader, type RowReader } from './readable-rows.ts'
 import type { Database } from './tables.ts'
 
 export interface IntentStep {
@@ -78,9 +79,13 @@ const mayBecomeOverdue = sql`(not i.is_overdue and i.wait in ('result', 'reply')
 
 export class IntentStore {
   readonly #db: Kysely<Database>
+  readonly #reader: RowReader
+  /** Generations that this version cannot read. They are claimed by newer controllers only. */
+  readonly #unreadable = new Set<number>()
 
-  constructor(db: Kysely<Database>) {
+  constructor(db: Kysely<Database>, reader: RowReader = createRowReader()) {
     this.#db = db
+    this.#reader = reader
   }
 
   /**
@@ -88,20 +93,20 @@ export class IntentStore {
    * Intents of a node are sent in the order of their submission, so only the oldest due intent of each node can be claimed, and
    * none while an older one is being sent. That takes milliseconds and delays no other node. The limit is part of the text: with
    * an unknown limit PostgreSQL would plan for all rows, or plan again each time, which takes 2 ms where the rest takes 0.6. So
-   * callers use few different limits.
+   * callers use few different limits. An intent that this version cannot read is given back at once and left alone from then on.
    */
   async claim({ holder, leaseMs, limit }: { holder: string; leaseMs: number; limit: number }): Promise<Read<ClaimedIntent>> {
     const { rows } = await sql<ClaimedRow>`
       with due as (
         select i.node_id, i.backend, n.features, p.incarnation as node_incarnation, p.answering = 'yes' as is_answering
         from intents i join nodes n on n.id = i.node_id join node_pulses p on p.node_id = i.node_id
-        where i.next_at <= now() and not i.is_parked and not i.awaits_ring and not i.cancel_requested
+        where i.next_at <= now() and not i.is_parked and not i.awaits_ring and not i.cancel_requested ${this.#isReadable('i')}
           and ${nodeTakesCommands} and n.node_type <> 'agent' and not n.draining
           and not (i.kind = 'delete' and exists (
             select from replicas r where r.node_id = i.node_id and r.backend = i.backend and r.state = 'draining'))
           and not exists (
             select from intents older where older.node_id = i.node_id and older.generation < i.generation and not older.cancel_requested and not older.awaits_ring
-              and older.state in ('waiting', 'sending', 'working') and (older.state = 'sending' or older.state = 'waiting' and older.next_at <= now())
+              and older.state in ('waiting', 'sending', 'working') ${this.#isReadable('older')} and (older.state = 'sending' or older.state = 'waiting' and older.next_at <= now())
           )
         order by i.next_at, i.generation limit ${sql.lit(limit)} for update of i skip locked
       ), claimed as (
@@ -116,7 +121,28 @@ export class IntentStore {
         select node_id, backend, generation, epoch, 'claimed', jsonb_build_object('holder', ${holder}::text) from claimed
       )
       select claimed.*, t.now_ms from (select ${nowMs} as now_ms) t left join claimed on true order by generation`.execute(this.#db)
-    return { now: rows[0]?.now_ms ?? 0, rows: rows.filter((row) => row.node_id !== null).map(claimedOf) }
+    const claimed = rows.filter((row) => row.node_id !== null)
+    const readable = this.#reader.readAll(claimed, claimedOf, nameOfIntent)
+    if (readable.length < claimed.length) await this.#giveBack(claimed, readable)
+    return { now: rows[0]?.now_ms ?? 0, rows: readable }
+  }
+
+  #isReadable(alias: string) {
+    if (this.#unreadable.size === 0) return sql``
+    return sql`and ${sql.ref(`${alias}.generation`)} <> all(${[...this.#unreadable]}::bigint[])`
+  }
+
+  async #giveBack(claimed: readonly ClaimedRow[], readable: readonly ClaimedIntent[]): Promise<void> {
+    const known = new Set(readable.map(({ intent }) => intent.generation))
+    const generations = claimed.map(({ generation }) => generation).filter((generation) => !known.has(generation))
+    for (const generation of generations) this.#unreadable.add(generation)
+    await sql`
+      with given_back as (
+        update intents set state = 'waiting', next_at = now(), holder = null, lease_until = null, row_version = row_version + 1
+        where generation = any(${generations}::bigint[]) and state = 'sending' returning node_id, backend, generation, epoch
+      )
+      insert into intent_events (node_id, backend, generation, epoch, type)
+      select node_id, backend, generation, epoch, 'unsupported_by_this_version' from given_back`.execute(this.#db)
   }
 
   /**
@@ -197,7 +223,10 @@ export class IntentStore {
         returning i.*, quiet.features, quiet.node_incarnation, quiet.is_answering, quiet.before
       )
       select polled.*, ${nowMs} as now_ms from polled`.execute(this.#db)
-    return { now: rows[0]?.now_ms ?? 0, rows: rows.map((row) => claimedOf({ ...row, polled_at: row.before })) }
+    return {
+      now: rows[0]?.now_ms ?? 0,
+      rows: this.#reader.readAll(rows, (row) => claimedOf({ ...row, polled_at: row.before }), nameOfIntent),
+    }
   }
 
   /**
@@ -285,7 +314,7 @@ export class IntentStore {
 
   async #read(where: ReturnType<typeof sql>): Promise<Read<IntentRecord>> {
     const { rows } = await sql<IntentRow & { now_ms: number }>`select i.*, ${nowMs} as now_ms from intents i ${where}`.execute(this.#db)
-    return { now: rows[0]?.now_ms ?? 0, rows: rows.map(fromIntentRow) }
+    return { now: rows[0]?.now_ms ?? 0, rows: this.#reader.readAll(rows, fromIntentRow, nameOfIntent) }
   }
 }
 

@@ -40,6 +40,9 @@ export interface LoadBytes {
 }
 export type LoadRow = Selectable<LoadsTable>
 
+const Purpose = z.enum(['serve', 'stage'])
+
+/** Throws when a newer version wrote something that this one does not know. */
 export function fromLoadRow(row: LoadRow): LoadRecord {
   return {
     load: loadOf(row),
@@ -53,7 +56,7 @@ export function fromLoadRow(row: LoadRow): LoadRecord {
 function loadOf(row: LoadRow): Load {
   const common = {
     model: ModelName.parse(row.model),
-    purpose: row.purpose,
+    purpose: Purpose.parse(row.purpose),
     ordinal: row.ordinal,
     revision: row.revision,
     epoch: row.epoch,
@@ -103,6 +106,9 @@ function loadOf(row: LoadRow): Load {
   }
 }
 
+export const nameOfLoad = ({ model, purpose, ordinal }: Pick<LoadRow, 'model' | 'purpose' | 'ordinal'>): string =>
+  `load ${purpose} ${ordinal} of ${model}`
+
 /** Check constraints guarantee that each state has its times. */
 const at = (time: string | null): number => Date.parse(time ?? '')
 
@@ -137,32 +143,35 @@ const time = (ms: number): string => new Date(ms).toISOString()
 /** Times inside JSON have PostgreSQL's format. */
 const Time = z.string().transform((text) => new Date(text).toISOString())
 
-export const LoadBriefs = z.array(
-  z
-    .object({
-      purpose: z.enum(['serve', 'stage']),
-      ordinal: z.number(),
-      state: z.enum(['waiting', 'installing', 'starting', 'ready', 'failed']),
-      phase: Phase.nullable(),
-      node_id: NodeId.nullable(),
-      node_name: z.string().nullable(),
-      op_id: OperationId.nullable(),
-      file_name: z.string(),
-      current_bytes: z.number(),
-      total_bytes: z.number(),
-      attempts: z.number(),
-      failure: Failure.nullable(),
-      failed_at: Time.nullable(),
-      next_at: Time.nullable(),
-    })
-    .transform((row) => ({
-      ...{ purpose: row.purpose, ordinal: row.ordinal, state: row.state, phase: row.phase, opId: row.op_id },
-      ...{ nodeId: row.node_id, nodeName: row.node_name, fileName: row.file_name, attempts: row.attempts },
-      ...{ currentBytes: row.current_bytes, totalBytes: row.total_bytes },
-      ...{ failure: row.failure, failedAt: row.failed_at, nextAt: row.next_at },
-    })),
-)
-export type LoadBrief = Readonly<z.infer<typeof LoadBriefs>[number]>
+const LoadBriefRow = z
+  .object({
+    purpose: z.enum(['serve', 'stage']),
+    ordinal: z.number(),
+    state: z.enum(['waiting', 'installing', 'starting', 'ready', 'failed']),
+    phase: Phase.nullable(),
+    node_id: NodeId.nullable(),
+    node_name: z.string().nullable(),
+    op_id: OperationId.nullable(),
+    file_name: z.string(),
+    current_bytes: z.number(),
+    total_bytes: z.number(),
+    attempts: z.number(),
+    failure: Failure.nullable(),
+    failed_at: Time.nullable(),
+    next_at: Time.nullable(),
+  })
+  .transform((row) => ({
+    ...{ purpose: row.purpose, ordinal: row.ordinal, state: row.state, phase: row.phase, opId: row.op_id },
+    ...{ nodeId: row.node_id, nodeName: row.node_name, fileName: row.file_name, attempts: row.attempts },
+    ...{ currentBytes: row.current_bytes, totalBytes: row.total_bytes },
+    ...{ failure: row.failure, failedAt: row.failed_at, nextAt: row.next_at },
+  }))
+export type LoadBrief = Readonly<z.infer<typeof LoadBriefRow>>
+
+/** Leaves out loads that this version cannot read. */
+export const LoadBriefs = z
+  .array(z.unknown())
+  .transform((rows): LoadBrief[] => rows.flatMap((row) => LoadBriefRow.safeParse(row).data ?? []))
 
 /** The loads of a model as JSON, parsed by the schema. */
 export const loadsOf = (model: RawBuilder<unknown>) => sql`

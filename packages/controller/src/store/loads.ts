@@ -12,12 +12,13 @@ import {
 } from '@muster/protocol'
 import { sql, type Kysely, type Transaction } from 'kysely'
 import { isCaughtUp } from './routes.ts'
-import { fromLoadRow, loadColumns, type ListedLoad, type LoadRecord, type LoadRow, type ReadyFacts } from './load-rows.ts'
+import { fromLoadRow, loadColumns, type ListedLoad, type LoadRecord, type LoadRow, nameOfLoad, type ReadyFacts } from './load-rows.ts'
 import { type ProgressTick, type Read, rowNameOf } from './intents.ts'
 import { lockModel } from './models.ts'
 import { nodeIsReachable } from './nodes.ts'
 import { changeReplica, isConfirmed, lockToRetake, lockToStart, type ReplicaChange } from './replicas.ts'
 import { retryConflicts } from './errors.ts'
+import { createRowReader, type RowReader } from './readable-rows.ts'
 import type { Database } from './tables.ts'
 
 export type LoadKey = Readonly<{ model: ModelName; purpose: LoadPurpose; ordinal: number }>
@@ -75,19 +76,24 @@ const keyIs = ({ model, purpose, ordinal }: LoadKey) => sql`model = ${model} and
 
 export class LoadStore {
   readonly #db: Kysely<Database>
+  readonly #reader: RowReader
+  /** Keys of loads that this version cannot read. They are claimed by newer controllers only. */
+  readonly #unreadable = new Set<string>()
 
-  constructor(db: Kysely<Database>) {
+  constructor(db: Kysely<Database>, reader: RowReader = createRowReader()) {
     this.#db = db
+    this.#reader = reader
   }
 
   /**
    * Claims due loads, including those of a controller that is gone. Loads of one model are placed one after the other on all
-   * controllers: two at once would both find the same node empty.
+   * controllers: two at once would both find the same node empty. A load that this version cannot read is given back at once and
+   * left alone from then on.
    */
   async claim({ holder, leaseMs, limit }: { holder: string; leaseMs: number; limit: number }): Promise<Read<LoadRecord>> {
     const { rows } = await sql<TimedRow>`
       with due as (
-        select l.model, l.purpose, l.ordinal from loads l where l.next_at <= now() and (l.lease_until is null or l.lease_until < now())
+        select l.model, l.purpose, l.ordinal from loads l where l.next_at <= now() and (l.lease_until is null or l.lease_until < now()) ${this.#isReadable('l')}
           and not (l.state in ('waiting', 'failed') and exists (
             select from loads o where o.model = l.model and o.purpose = l.purpose and o.ordinal < l.ordinal
               and o.state in ('waiting', 'failed') and o.next_at <= now()))
@@ -96,7 +102,29 @@ export class LoadStore {
       update loads l set holder = ${holder}, lease_until = now() + make_interval(secs => ${leaseMs / 1000}), row_version = l.row_version + 1
       from due where l.model = due.model and l.purpose = due.purpose and l.ordinal = due.ordinal
       returning l.*, ${nowMs} as now_ms`.execute(this.#db)
-    return readOf(rows)
+    const claimed = this.#readOf(rows)
+    if (claimed.rows.length < rows.length) await this.#giveBack(rows, claimed.rows)
+    return claimed
+  }
+
+  /** With the row version: a load that was changed may be readable. */
+  #isReadable(alias: string) {
+    if (this.#unreadable.size === 0) return sql``
+    const column = (name: string) => sql.ref(`${alias}.${name}`)
+    const key = sql`${column('model')} || ' ' || ${column('purpose')} || ' ' || ${column('ordinal')} || ' ' || ${column('row_version')}`
+    return sql`and ${key} <> all(${[...this.#unreadable]}::text[])`
+  }
+
+  async #giveBack(rows: readonly TimedRow[], readable: readonly LoadRecord[]): Promise<void> {
+    const known = new Set(readable.map(({ load }) => keyOf(load)))
+    for (const row of rows.filter((each) => !known.has(keyOf(each)))) {
+      this.#unreadable.add(`${keyOf(row)} ${row.row_version}`)
+      await sql`
+        update loads set holder = null, lease_until = null
+        where model = ${row.model} and purpose = ${row.purpose} and ordinal = ${row.ordinal} and row_version = ${row.row_version}`.execute(
+        this.#db,
+      )
+    }
   }
 
   /** Writes the load and its replicas in one transaction. */
@@ -143,8 +171,11 @@ export class LoadStore {
     return await this.#read(sql`where model = any(${models}::text[]) order by model, purpose, ordinal`)
   }
 
-  /** All loads, or those of one model, with the facts that decide which load replaces which. */
-  async listSets(model: ModelName | null = null): Promise<Read<ListedLoad>> {
+  /**
+   * All loads, or those of one model, with the facts that decide which load replaces which. `unreadable`: models with a load
+   * that this version cannot read, about which it must not decide.
+   */
+  async listSets(model: ModelName | null = null): Promise<Read<ListedLoad> & { readonly unreadable: ReadonlySet<string> }> {
     const { rows } = await sql<SetRow>`
       with listed as (
         select distinct on (n.id, b ->> 'name') n.id as node_id, b ->> 'name' as backend, b ->> 'digest' as digest
@@ -161,7 +192,10 @@ export class LoadStore {
         left join nodes n on n.id = r.node_id left join node_pulses p on p.node_id = r.node_id
         left join listed i on i.node_id = r.node_id and i.backend = r.backend
       where ${model}::text is null or l.model = ${model} order by l.model, l.purpose, l.ordinal`.execute(this.#db)
-    return { now: rows[0]?.now_ms ?? 0, rows: rows.map((row) => ({ ...fromLoadRow(row), ready: readyOf(row) })) }
+    const read = this.#reader.readAll(rows, (row) => ({ ...fromLoadRow(row), ready: readyOf(row) }), nameOfLoad)
+    const known = new Set(read.map(({ load }) => keyOf(load)))
+    const unreadable = new Set(rows.filter((row) => !known.has(keyOf(row))).map((row) => row.model))
+    return { now: rows[0]?.now_ms ?? 0, rows: read, unreadable }
   }
 
   /** Loads on absent nodes. A ready load on a draining node serves until another one is ready. */
@@ -184,7 +218,7 @@ export class LoadStore {
 
   async models(): Promise<WantedModel[]> {
     const { rows } = await sql<ModelRow>`${selectModels}`.execute(this.#db)
-    return rows.map(modelOf)
+    return this.#reader.readAll(rows, modelOf, ({ name }) => `model ${name}`)
   }
 
   async model(name: ModelName): Promise<WantedModel | null> {
@@ -291,7 +325,7 @@ export class LoadStore {
   async nextDue(): Promise<number | null> {
     const { rows } = await sql<{ ms: number | null }>`
       select extract(epoch from min(greatest(next_at, coalesce(lease_until, next_at))) - now())::float8 * 1000 as ms
-      from loads where next_at is not null`.execute(this.#db)
+      from loads l where next_at is not null ${this.#isReadable('l')}`.execute(this.#db)
     return rows[0]?.ms ?? null
   }
 
@@ -304,11 +338,15 @@ export class LoadStore {
 
   async #read(where: ReturnType<typeof sql>): Promise<Read<LoadRecord>> {
     const { rows } = await sql<TimedRow>`select l.*, ${nowMs} as now_ms from loads l ${where}`.execute(this.#db)
-    return readOf(rows)
+    return this.#readOf(rows)
+  }
+
+  #readOf(rows: readonly TimedRow[]): Read<LoadRecord> {
+    return { now: rows[0]?.now_ms ?? 0, rows: this.#reader.readAll(rows, fromLoadRow, nameOfLoad) }
   }
 }
 
-const readOf = (rows: readonly TimedRow[]): Read<LoadRecord> => ({ now: rows[0]?.now_ms ?? 0, rows: rows.map(fromLoadRow) })
+const keyOf = ({ model, purpose, ordinal }: { model: string; purpose: string; ordinal: number }): string => `${model} ${purpose} ${ordinal}`
 
 const readyOf = (row: SetRow): ReadyFacts | null =>
   row.checked === null

@@ -7,6 +7,7 @@ import { cancelRemovals } from './model-removals.ts'
 import { nodeIsReachable } from './nodes.ts'
 import type { Database } from './tables.ts'
 import { retryConflicts } from './errors.ts'
+import { tryRead } from './readable-rows.ts'
 
 type Tx = Transaction<Database>
 
@@ -185,7 +186,7 @@ async function readModels(db: Kysely<Database>, names: readonly string[] | null)
         and (r.incarnation is null or r.incarnation = n.incarnation)
     )::int as ready, (${loadsOf(sql`m.name`)}) as loads
     from models m where ${names}::text[] is null or m.name = any(${names}::text[]) order by m.name collate "C"`.execute(db)
-  return rows.map((row) => ({
+  const read = (row: Row): ModelRecord => ({
     name: ModelName.parse(row.name),
     config: ModelConfig.parse(row.config),
     revision: row.revision,
@@ -195,7 +196,8 @@ async function readModels(db: Kysely<Database>, names: readonly string[] | null)
     usedAt: row.used_at,
     ready: row.ready,
     loads: LoadBriefs.parse(row.loads),
-  }))
+  })
+  return rows.flatMap((row) => tryRead(() => read(row)) ?? [])
 }
 
 interface Row {

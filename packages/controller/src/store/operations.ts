@@ -4,7 +4,7 @@ import {
   type NodeId,
   type OperationFilter,
   OperationId,
-  type OperationKind,
+  OperationKind,
   type Phase,
   type Responsiveness,
 } from '@muster/protocol'
@@ -12,6 +12,7 @@ import { sql, type Kysely, type Selectable } from 'kysely'
 import { z } from 'zod'
 import { fromIntentRow, type IntentRecord, type IntentRow } from './intent-rows.ts'
 import { LoadBriefs, loadsOf, type LoadBrief } from './load-rows.ts'
+import { createRowReader, type RowReader, tryRead } from './readable-rows.ts'
 import type { Database, OperationNodesTable, OperationsTable } from './tables.ts'
 
 export type NodeFactsRow = Readonly<{
@@ -117,9 +118,11 @@ type NodeRow = Selectable<OperationNodesTable> & {
 
 export class OperationStore {
   readonly #db: Kysely<Database>
+  readonly #reader: RowReader
 
-  constructor(db: Kysely<Database>) {
+  constructor(db: Kysely<Database>, reader: RowReader = createRowReader()) {
     this.#db = db
+    this.#reader = reader
   }
 
   async list(filter: OperationFilter): Promise<OperationRecord[]> {
@@ -222,11 +225,11 @@ export class OperationStore {
       rows.map((row) => row.id),
     )
     const byOperation = Map.groupBy(nodes, (row) => row.operation_id)
-    return rows.map((row) => {
+    const read = (row: OperationRow): OperationRecord => {
       const own = byOperation.get(row.id) ?? []
       return {
         id: OperationId.parse(row.id),
-        kind: row.kind,
+        kind: OperationKind.parse(row.kind),
         backend: row.backend,
         model: row.model,
         requestedBy: row.requested_by,
@@ -238,7 +241,8 @@ export class OperationStore {
         job: row.model === null ? null : jobOf(own[0]?.job ?? row, row.loads),
         nodes: own.map(nodeOf),
       }
-    })
+    }
+    return this.#reader.readAll(rows, read, (row) => `operation ${row.id}`)
   }
 }
 
@@ -266,6 +270,9 @@ const factsOf = (facts: NodeFactsRow): NodeFactsRow => ({
   lastSeenAt: facts.lastSeenAt === null ? null : new Date(facts.lastSeenAt).toISOString(),
 })
 
+/** The message of a node whose intent a newer version wrote. */
+const unreadableMessage = 'unsupported by this version of the controller; a newer controller continues it'
+
 function nodeOf(row: NodeRow): OperationNodeRecord {
   const about = { nodeId: row.node_id, nodeName: row.node_name, ring: row.ring }
   const bytes = { attempts: row.attempts, current: row.current_bytes, total: row.total_bytes, percentage: row.percentage }
@@ -278,7 +285,11 @@ function nodeOf(row: NodeRow): OperationNodeRecord {
   }
   if (row.status === 'open') {
     if (row.intent === null || row.facts === null) throw new Error(`operation ${row.operation_id} waits for an intent that does not exist`)
-    return { ...about, status: 'open', record: fromIntentRow(row.intent), node: factsOf(row.facts) }
+    const { intent, facts } = row
+    const record = tryRead(() => fromIntentRow(intent))
+    if (record !== null) return { ...about, status: 'open', record, node: factsOf(facts) }
+    const unread = { phase: null, fileName: '', nextRetryAt: null, error: null, errorCode: null, message: unreadableMessage }
+    return { ...about, status: 'shown', shown: 'queued', cancelRequested: row.cancel_requested, node: factsOf(facts), ...unread, ...bytes }
   }
   return { ...about, status: row.status, dead: row.dead, ...texts, ...bytes }
 }

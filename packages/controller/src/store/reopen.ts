@@ -4,6 +4,7 @@ import { sql, type Kysely, type Transaction } from 'kysely'
 import { fromIntentRow, type IntentRow, lockNodes, Plan, storeIntents } from './intent-rows.ts'
 import { applyIntents } from './intents.ts'
 import { retryConflicts } from './errors.ts'
+import { tryRead } from './readable-rows.ts'
 import type { Database } from './tables.ts'
 import { lockBackend, remember, type IdempotencyKey } from './submissions.ts'
 
@@ -29,8 +30,11 @@ export class ReopenStore {
         ) as is_shared
         from operation_nodes n join intents i on i.generation = n.generation
         where n.operation_id = ${id} and n.status = 'open' order by n.node_id for update of i`.execute(tx)
-      // Leaves out intents that ended while this transaction waited for their lock.
-      const open = rows.map((row) => ({ ...row, from: fromIntentRow(row.intent) })).filter(({ from }) => isOpen(from.intent))
+      // Leaves out intents that ended while this transaction waited for their lock, and those that this version cannot read.
+      const open = rows.flatMap((row) => {
+        const from = tryRead(() => fromIntentRow(row.intent))
+        return from !== null && isOpen(from.intent) ? [{ ...row, from }] : []
+      })
       const watched = await readWatched(tx, id)
       if (open.length === 0 && watched.length === 0) return 'already_finished'
       const shared = [...open, ...watched].filter((row) => row.is_shared)
@@ -89,7 +93,8 @@ export class ReopenStore {
           tx,
         )
         const steps = rows.flatMap(({ intent, now_ms: now }) => {
-          const from = fromIntentRow(intent)
+          const from = tryRead(() => fromIntentRow(intent))
+          if (from === null) return []
           const note = 'the node is an agent now, which has no backends'
           const to = stepIntent(from.intent, { type: 'withdrawn', note }, { now, ...noRetry })
           return to === null ? [] : [{ from, to, event: 'cancelled', detail: { reason: 'agent node' } }]
@@ -158,7 +163,7 @@ async function reopen(tx: Tx, id: OperationId, nodeIds: readonly string[]): Prom
   const { rows } = await sql<{ intent: IntentRow }>`
     select to_jsonb(i) as intent from operation_nodes n join intents i on i.generation = n.generation
     where n.operation_id = ${id} and n.node_id = any(${nodeIds}::text[]) order by i.node_id for update of i`.execute(tx)
-  const failed = rows.map(({ intent }) => fromIntentRow(intent))
+  const failed = rows.flatMap(({ intent }) => tryRead(() => fromIntentRow(intent)) ?? [])
   const [first] = failed
   if (first === undefined) return
   const stored = await storeIntents(

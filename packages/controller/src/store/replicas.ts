@@ -1,11 +1,12 @@
 // Queries about replicas: the processes that serve models, and the checks of new ones. A row is inserted before the command is
 // sent, so a process without a row is unknown. An ID is never used twice.
 import { Secret } from '@muster/host'
-import { ModelName, NodeId, type OperationId, ReplicaId, type ReplicaState } from '@muster/protocol'
+import { ModelName, NodeId, type OperationId, ReplicaId, ReplicaState } from '@muster/protocol'
 import { type Kysely, sql, type Transaction } from 'kysely'
 import { z } from 'zod'
 import { retryConflicts } from './errors.ts'
 import { nodeIsReachable } from './nodes.ts'
+import { createRowReader, type RowReader } from './readable-rows.ts'
 import { isCaughtUp } from './routes.ts'
 import type { Database } from './tables.ts'
 
@@ -117,7 +118,7 @@ const fromRow = (row: Row): ReplicaRecord => ({
   nodeName: row.node_name,
   backend: row.backend,
   backendDigest: row.backend_digest,
-  state: row.state,
+  state: ReplicaState.parse(row.state),
   opId: row.op_id,
   stamp: row.incarnation === null || row.seq === null ? null : { incarnation: row.incarnation, seq: row.seq },
   createdAt: row.created_at,
@@ -131,9 +132,11 @@ const fromRow = (row: Row): ReplicaRecord => ({
 
 export class ReplicaStore {
   readonly #db: Kysely<Database>
+  readonly #reader: RowReader
 
-  constructor(db: Kysely<Database>) {
+  constructor(db: Kysely<Database>, reader: RowReader = createRowReader()) {
     this.#db = db
+    this.#reader = reader
   }
 
   /** All replicas of a model, including those that exited in the last hour. */
@@ -245,7 +248,7 @@ export class ReplicaStore {
 
   async #read(where: ReturnType<typeof sql>): Promise<ReplicaRecord[]> {
     const { rows } = await sql<Row>`${select} ${where}`.execute(this.#db)
-    return rows.map(fromRow)
+    return this.#reader.readAll(rows, fromRow, ({ id }) => `replica ${id}`)
   }
 }
 

@@ -6,6 +6,7 @@ import { fromIntentRow, type IntentRecord, type IntentRow, lockNodes, Plan, stor
 import { applyIntents } from './intents.ts'
 import { nodeIsReachable } from './nodes.ts'
 import { ringsOf, type RolloutSpec } from './operation-nodes.pure.ts'
+import { tryRead } from './readable-rows.ts'
 import type { RolloutAction } from './rollouts.ts'
 import type { Database } from './tables.ts'
 
@@ -85,9 +86,9 @@ async function stepIntents(
     select to_jsonb(i) as intent, extract(epoch from now())::float8 * 1000 as now_ms from intents i
     where i.backend = ${backend} and i.op_id = ${id} and i.node_id = any(${nodeIds}::text[]) order by i.node_id for update of i`.execute(tx)
   const steps = rows.flatMap(({ intent, now_ms: now }) => {
-    const from = fromIntentRow(intent)
-    const to = stepIntent(from.intent, event, { now, ...noRetry })
-    return to === null ? [] : [{ from, to, event: event.type, detail: { reason: 'rollout stopped' } }]
+    const from = tryRead(() => fromIntentRow(intent))
+    const to = from === null ? null : stepIntent(from.intent, event, { now, ...noRetry })
+    return from === null || to === null ? [] : [{ from, to, event: event.type, detail: { reason: 'rollout stopped' } }]
   })
   await applyIntents(tx, steps)
 }
@@ -175,7 +176,7 @@ async function giveBack(tx: Tx, { id, backend }: RolloutKey, nodes: readonly Of<
     join operation_nodes own on own.operation_id = ${id} and own.node_id = i.node_id
     where i.node_id = any(${[...errors.keys()]}::text[]) and i.backend = ${backend} and i.op_id = ${id} and i.state = 'applied'
     order by i.node_id for update of i`.execute(tx)
-  const old = applied.map(({ intent, previous }) => ({ ...fromIntentRow(intent), previous: Plan.parse(previous) }))
+  const old = applied.flatMap(({ intent, previous }) => tryRead(() => ({ ...fromIntentRow(intent), previous: Plan.parse(previous) })) ?? [])
   const stored = await storeIntents(
     tx,
     backend,

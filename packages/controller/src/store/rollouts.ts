@@ -8,6 +8,7 @@ import { Failure, type Intent, NodeId, OperationId } from '@muster/protocol'
 import { retryConflicts } from './errors.ts'
 import { rowNameOf } from './intents.ts'
 import { RolloutSpec } from './operation-nodes.pure.ts'
+import { createRowReader, type RowReader } from './readable-rows.ts'
 import { nodeIsReachable } from './nodes.ts'
 import { applyRollout } from './rollout-writes.ts'
 import { lockBackend } from './submissions.ts'
@@ -122,9 +123,11 @@ export type RolloutRound = Readonly<{ rollout: RolloutRecord; actions: readonly 
 
 export class RolloutStore {
   readonly #db: Kysely<Database>
+  readonly #reader: RowReader
 
-  constructor(db: Kysely<Database>) {
+  constructor(db: Kysely<Database>, reader: RowReader = createRowReader()) {
     this.#db = db
+    this.#reader = reader
   }
 
   /** Oldest first. */
@@ -138,22 +141,28 @@ export class RolloutStore {
     return rows.map((row) => OperationId.parse(row.operation_id))
   }
 
-  /** Reads the rollout and applies the decision. Most rounds decide nothing and take no lock. Null: the rollout has ended. */
+  /** Reads the rollout and applies the decision. Most rounds decide nothing and take no lock. Null: the rollout has ended, or is unreadable. */
   async advance(id: OperationId, decide: Decide): Promise<RolloutRound | null> {
-    const seen = await readRollout(this.#db, id)
+    const seen = await this.#read(this.#db, id)
     if (seen === null) return null
     const foreseen = decide(seen)
     if (foreseen.length === 0) return { rollout: seen, actions: foreseen }
     return await retryConflicts(() =>
       this.#db.transaction().execute(async (tx) => {
         await lockBackend(tx, seen.backend)
-        const rollout = await readRollout(tx, id)
+        const rollout = await this.#read(tx, id)
         if (rollout === null) return null
         const actions = decide(rollout)
         await applyRollout(tx, { id, backend: rollout.backend, actions })
         return { rollout, actions }
       }),
     )
+  }
+
+  async #read(db: Db, id: OperationId): Promise<RolloutRecord | null> {
+    const { rows } = await selectRollout(id).execute(db)
+    const [rollout = null] = this.#reader.readAll(rows.length === 0 ? [] : [rows], rolloutOf, () => `rollout ${id}`)
+    return rollout
   }
 
   /** Number of open rollouts, for the metrics. */
@@ -198,10 +207,10 @@ const Moving = z.object({
   loads: z.array(RolloutLoad),
 })
 
-async function readRollout(db: Db, id: OperationId): Promise<RolloutRecord | null> {
-  const { rows } = await selectRollout(id).execute(db)
+/** The rows of one rollout, at least one. */
+function rolloutOf(rows: readonly Row[]): RolloutRecord {
   const [first] = rows
-  if (first === undefined) return null
+  if (first === undefined) throw new Error('a rollout has no nodes')
   return {
     backend: first.backend,
     spec: RolloutSpec.parse(first.spec),
@@ -214,13 +223,15 @@ async function readRollout(db: Db, id: OperationId): Promise<RolloutRecord | nul
   }
 }
 
+const IntentState = z.enum(['waiting', 'sending', 'working', 'applied', 'failed', 'dead', 'cancelled'])
+
 const nodeOf = (row: Row): RolloutNodeRecord => ({
   nodeId: NodeId.parse(row.node_id),
   name: row.node_name,
   ring: row.ring,
   isReachable: row.is_reachable,
   canReturn: row.can_return,
-  state: row.state,
+  state: row.state === null ? null : IntentState.parse(row.state),
   awaitsRing: row.awaits_ring,
   cancelRequested: row.cancel_requested,
   rollbackError: row.rollback_error,

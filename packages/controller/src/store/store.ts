@@ -1,4 +1,5 @@
 // All queries of a controller, by subject.
+import { type Log, silentLog } from '@muster/host'
 import type { Kysely } from 'kysely'
 import { AccessStore } from './access.ts'
 import { AvailableStore, GalleryStore, DutyStore } from './galleries.ts'
@@ -16,6 +17,7 @@ import { NodeStore } from './nodes.ts'
 import { OperationStore } from './operations.ts'
 import { PlacementStore } from './placement.ts'
 import { PulseStore } from './pulses.ts'
+import { createRowReader } from './readable-rows.ts'
 import { ReopenStore } from './reopen.ts'
 import { ReplicaCheckStore, ReplicaStore } from './replicas.ts'
 import { RolloutStore } from './rollouts.ts'
@@ -26,7 +28,9 @@ import { SubmissionStore } from './submissions.ts'
 
 export type Store = ReturnType<typeof createStore>
 
-export function createStore(db: Kysely<Database>) {
+/** `log` reports rows that this version cannot read. */
+export function createStore(db: Kysely<Database>, log: Log = silentLog) {
+  const reader = createRowReader(log)
   return {
     access: new AccessStore(db),
     available: new AvailableStore(db),
@@ -35,23 +39,23 @@ export function createStore(db: Kysely<Database>) {
     duties: new DutyStore(db),
     fileHolders: new FileHolderStore(db),
     galleries: new GalleryStore(db),
-    intents: new IntentStore(db),
+    intents: new IntentStore(db, reader),
     inventory: new InventoryStore(db),
     loadInfo: new LoadInfoStore(db),
-    loads: new LoadStore(db),
+    loads: new LoadStore(db, reader),
     modelJobs: new ModelJobStore(db),
     modelOperations: new ModelOperationStore(db),
     modelRemovals: new ModelRemovalStore(db),
     modelSubmissions: new ModelSubmissionStore(db),
     models: new ModelStore(db),
     nodes: new NodeStore(db),
-    operations: new OperationStore(db),
+    operations: new OperationStore(db, reader),
     placement: new PlacementStore(db),
     pulses: new PulseStore(db),
     reopen: new ReopenStore(db),
     replicaChecks: new ReplicaCheckStore(db),
-    replicas: new ReplicaStore(db),
-    rollouts: new RolloutStore(db),
+    replicas: new ReplicaStore(db, reader),
+    rollouts: new RolloutStore(db, reader),
     routes: new RouteStore(db),
     scaling: new ScalingStore(db),
     stats: new StatsStore(db),

@@ -7,6 +7,7 @@ import { beginRollout, type RolloutPlace } from './rollout-writes.ts'
 import { decideSubmission, replacedBy, type RolloutSpec } from './operation-nodes.pure.ts'
 import { fromIntentRow, type IntentRecord, lockNodes, type Plan, storeIntents } from './intent-rows.ts'
 import { retryConflicts } from './errors.ts'
+import { tryRead } from './readable-rows.ts'
 import type { Database } from './tables.ts'
 
 export type SubmittedNode = Readonly<{ nodeId: NodeId; nodeName: string }> &
@@ -185,7 +186,13 @@ async function lockRows(tx: Tx, { backend }: Submission, planned: readonly Plann
     .orderBy('node_id')
     .forUpdate()
     .execute()
-  return new Map(rows.map((row) => [row.node_id, { ...fromIntentRow(row), isProving: row.is_proving }]))
+  // An intent that this version cannot read is superseded like any other; no plan of it is known.
+  return new Map(
+    rows.flatMap((row) => {
+      const record = tryRead(() => fromIntentRow(row))
+      return record === null ? [] : [[row.node_id, { ...record, isProving: row.is_proving }]]
+    }),
+  )
 }
 
 /** Supersedes the existing intent, also while it runs: the newer command replaces it on the worker. */
