@@ -7,7 +7,7 @@ import { systemClock, type Clock } from './clock.ts'
 import { ifMissing, errorMessage } from './error-code.ts'
 import { acquireRoleLock } from './role-lock.ts'
 import { Secret } from './secret.ts'
-import { isTemporary, writeFileAtomic } from './files.ts'
+import { isTemporary, makeDirectory, writeFileAtomic } from './files.ts'
 
 export interface DataDir extends AsyncDisposable {
   readonly root: string
@@ -58,7 +58,7 @@ export async function openDataDir({ path: given, role, clock = systemClock, sign
   }
   const write = async (name: string, data: string | Uint8Array, mode: number): Promise<void> => {
     const file = path(name)
-    await mkdir(dirname(file), { recursive: true, mode: 0o700 })
+    await makeDirectory(dirname(file), { mode: 0o700 })
     await writeFileAtomic(file, data, { mode })
   }
   return {
@@ -74,7 +74,7 @@ export async function openDataDir({ path: given, role, clock = systemClock, sign
 
 async function prepare(root: string): Promise<void> {
   try {
-    await mkdir(root, { recursive: true, mode: 0o700 })
+    await makeDirectory(root, { mode: 0o700 })
     const { mode, uid } = await stat(root)
     if (uid !== process.getuid?.() || (mode & 0o777) === 0o700) return
     if (!(await mayClose(root))) {

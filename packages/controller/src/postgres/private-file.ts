@@ -1,5 +1,6 @@
 // Small private files that are written atomically.
 import { link, open, readFile, rm } from 'node:fs/promises'
+import { dirname } from 'node:path'
 import { errorCode, temporaryName, writeFileAtomic } from '@muster/host'
 import type { z } from 'zod'
 import { refusal } from './refusal.ts'
@@ -36,6 +37,7 @@ export async function createPrivateFile(path: string, text: string): Promise<boo
   try {
     await writePrivateFile(draft, text)
     await link(draft, path)
+    await syncDirectory(dirname(path))
     return true
   } catch (error) {
     if (errorCode(error) === 'EEXIST') return false

@@ -85,5 +85,6 @@ async function recordUpload(layout: ModelLayout, { model, digest, now }: Upload)
   await withStorageFailures(makeDirectory(directory, { mode: 0o700 }))
   await withStorageFailures(writeFile(path, '', { mode: 0o600 }))
   await utimes(path, now / 1000, now / 1000)
+  await syncPath(path)
   await syncPath(directory)
 }

@@ -135,7 +135,8 @@ async function markDamaged({ layout, damaged, log }: TreesDeps, tree: Digest): P
 
 async function removeMark({ layout, damaged }: TreesDeps, tree: Digest): Promise<void> {
   damaged.delete(tree)
-  await rm(markOf(layout, tree), { force: true })
+  const wasMarked = await rm(markOf(layout, tree)).then(() => true, ifMissing(false))
+  if (wasMarked) await syncPath(layout.tree(tree))
 }
 
 async function createStaging(layout: Layout): Promise<string> {
