@@ -219,6 +219,35 @@ describe('a process that exits', () => {
     expect(worker.loads).toHaveLength(2)
   })
 
+  it('is replaced soon each time when its revision ran steadily before, also when it ends while it loads', async () => {
+    await controller()
+    const { worker, replica } = await up('tiny')
+    await sql`update replicas set ready_at = now() - interval '2 minutes' where id = ${replica}`.execute(world.db)
+    worker.exit(replica, { signal: 'SIGKILL' })
+    const second = await worker.untilLoads(2)
+    worker.ready(second)
+    await world.untilState('tiny', 'ready')
+    worker.exit(second.replica_id, { signal: 'SIGKILL' })
+    const pauses: number[] = []
+    const notePause = async (attempts: number): Promise<void> => {
+      const { load } = await waitFor(
+        async () => {
+          const row = await world.rowOf('tiny')
+          return row?.load.state === 'failed' && row.load.attempts === attempts ? row : null
+        },
+        { what: `failure ${attempts}` },
+      )
+      if (load.state === 'failed') pauses.push((load.nextAt ?? Infinity) - load.failedAt)
+      await sql`update loads set next_at = now()`.execute(world.db)
+    }
+    await notePause(2)
+    worker.exit((await worker.untilLoads(3)).replica_id, { signal: 'SIGKILL' })
+    await notePause(3)
+    worker.fail({ code: 'unavailable', retry: 'backoff', message: 'its process ended before it was ready' }, await worker.untilLoads(4))
+    await notePause(4)
+    expect(pauses).toEqual([1_000, 4_000, 8_000])
+  })
+
   it('while it loads is the failure of the load', async () => {
     const { loads } = await controller()
     const worker = await world.addWorker('one')

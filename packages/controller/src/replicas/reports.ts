@@ -3,7 +3,7 @@
 // a load, and unloads draining ones.
 import type { Bus } from '@muster/bus'
 import { type Clock, createFailureStreak, createLoop, inLanes, type Log } from '@muster/host'
-import { type Heartbeat, modelUnload, type NodeId, type OpStatusReply, type ReplicaId } from '@muster/protocol'
+import { type Heartbeat, modelUnload, type NodeId, type OpStatusReply, type ReplicaId, steadyMs } from '@muster/protocol'
 import type { Advance } from '../loads/load-work.ts'
 import { eventOfEnd, failureOfExit, type StepDetail } from '../loads/loads.pure.ts'
 import type { LoadStore } from '../store/loads.ts'
@@ -185,7 +185,8 @@ async function recordReady(id: ReplicaId, detail: StepDetail, deps: SettleDeps):
 }
 
 async function recordExit(id: ReplicaId, { exit, stamp }: { exit: Exit; stamp: Stamp }, deps: SettleDeps): Promise<void> {
-  const event = { type: 'exited', failure: failureOfExit(exit), wasCommanded: exit.expected === true } as const
+  const isProven = await deps.replicas.isProven(id, steadyMs)
+  const event = { type: 'exited', failure: failureOfExit(exit), wasCommanded: exit.expected === true, isProven } as const
   const moved = await deps.advance({ read: () => deps.loads.findByReplica(id), eventOf: () => event, detail: { exit, stamp } })
   if (moved !== null) return
   await deps.replicas.change({ id, do: 'exit', exit, stamp })
@@ -195,12 +196,23 @@ async function recordEnd(
   node: NodeId,
   reply: OpStatusReply,
   detail: StepDetail,
-  { loads, advance, settleProgress }: SettleDeps,
+  { loads, replicas, advance, settleProgress }: SettleDeps,
 ): Promise<void> {
-  const event = eventOfEnd(reply)
-  if (event === null) return
+  const end = eventOfEnd(reply)
+  if (end === null) return
+  const event = end.type === 'failed' ? { ...end, isProven: await isRevisionProven(node, reply.op_id, { loads, replicas }) } : end
   await settleProgress([{ nodeId: node, opId: reply.op_id }])
   await advance({ read: () => loads.findByOp(node, reply.op_id), eventOf: (load) => (load.state === 'starting' ? event : null), detail })
+}
+
+async function isRevisionProven(
+  node: NodeId,
+  opId: OpStatusReply['op_id'],
+  { loads, replicas }: Pick<SettleDeps, 'loads' | 'replicas'>,
+): Promise<boolean> {
+  const [found] = (await loads.findByOp(node, opId)).rows
+  const replicaId = found?.load.state === 'starting' ? found.load.replicaId : null
+  return replicaId !== null && (await replicas.isProven(replicaId, steadyMs))
 }
 
 // Replicas without a load, and draining ones. Each is unloaded by its own ID, repeatedly until it has exited.

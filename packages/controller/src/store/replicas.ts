@@ -155,6 +155,17 @@ export class ReplicaStore {
     return rows[0]?.is ?? false
   }
 
+  /** True when a replica of the same revision ran this long, now or before; exited ones are kept for an hour. */
+  async isProven(id: ReplicaId, steadyForMs: number): Promise<boolean> {
+    const { rows } = await sql<{ is: boolean }>`
+      select exists (
+        select from replicas r join replicas o on o.model = r.model and o.revision = r.revision
+        where r.id = ${id} and coalesce(o.exited_at, now()) - o.ready_at >= make_interval(secs => ${steadyForMs / 1000})) as is`.execute(
+      this.#db,
+    )
+    return rows[0]?.is ?? false
+  }
+
   async listOfNode(nodeId: NodeId): Promise<ReplicaRecord[]> {
     return await this.#read(sql`where r.node_id = ${nodeId} and r.state <> 'exited' order by r.model collate "C", r.id`)
   }

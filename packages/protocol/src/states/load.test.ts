@@ -222,6 +222,40 @@ describe('a load', () => {
   })
 })
 
+describe('the pause after the last end of a process that ended several times in a row', () => {
+  const killed: LoadEvent = { ...events.exited, isProven: true }
+  /** Virtual time: it starts in 2 s, and ends 5 s after it became ready (or before that: `never`). Returns the last pause in ms. */
+  const pauseAfter = (ends: number, event: LoadEvent, ready: 'soon' | 'never' = 'soon'): number => {
+    let load = { ...states.ready, readyAt: 0 } as Load
+    let at = 3_600_000
+    let pause = 0
+    for (let end = 0; end < ends; end += 1) {
+      const ended = stepLoad(load, event, { now: at, chance: 0.5 })
+      if (ended === null || ended === 'gone' || ended.state === 'ready' || ended.nextAt === null) throw new Error('it is tried again')
+      pause = ended.nextAt - at
+      const placed = stepLoad(ended, events.placed, { now: at + pause, chance: 0.5 })
+      at += pause + 2_000
+      const up = ready === 'never' ? placed : placed && placed !== 'gone' && stepLoad(placed, events.ready, { now: at, chance: 0.5 })
+      if (!up || up === 'gone') throw new Error('it is started again')
+      load = up
+      at += ready === 'never' ? 0 : 5_000
+    }
+    return pause
+  }
+
+  it.each<[string, Parameters<typeof pauseAfter>, number]>([
+    ['none after an hour in which it served', [1, killed, 'soon'], 0],
+    ['short while its revision is proven', [2, killed, 'soon'], 1_000],
+    ['never above 10 s while its revision is proven', [7, killed, 'soon'], 10_000],
+    ['never above 10 s, also when it ends while it starts', [7, killed, 'never'], 10_000],
+    ['long when that never ends', [25, killed, 'soon'], 300_000],
+    ['long when no replica of its revision ever ran steadily', [7, events.exited, 'soon'], 160_000],
+    ['long when it never comes up', [7, events.exited, 'never'], 300_000],
+  ])('is %s', (_, given, want) => {
+    expect(pauseAfter(...given)).toBe(want)
+  })
+})
+
 describe('whatever happens to a load', () => {
   const history = fc.array(
     fc.constantFrom(...Object.values<LoadEvent>(events), { type: 'failed', failure: hard }, { type: 'failed', failure: nowhere }),

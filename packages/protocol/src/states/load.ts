@@ -10,7 +10,7 @@
 // A replica ID is never used twice, so every report belongs to one attempt and needs no other fence.
 import { unreachable, type Failure } from '../failure.ts'
 import type { ModelName, NodeId, OperationId, ReplicaId } from '../ids.ts'
-import { backoffMs } from '../backoff.ts'
+import { type Backoff, backoffMs } from '../backoff.ts'
 
 export type LoadPurpose = 'serve' | 'stage'
 
@@ -73,7 +73,8 @@ export type LoadEvent =
   | Readonly<{ type: 'unheard'; againInMs: number }>
   | Readonly<{ type: 'moved'; quietMs: number }>
   | Readonly<{ type: 'ready' }>
-  | Readonly<{ type: 'failed'; failure: Failure }>
+  /** `isProven`: a replica of this revision ran steadily in the last hour, on any node. */
+  | Readonly<{ type: 'failed'; failure: Failure; isProven?: boolean }>
   /** The worker has a process in that slot, which is decided about first; not a failure of the load. */
   | Readonly<{ type: 'slot_taken'; againInMs: number }>
   /**
@@ -84,7 +85,7 @@ export type LoadEvent =
   /** The work is stalled and its state unknown: it may still run on the worker. */
   | Readonly<{ type: 'given_up'; failure: Failure }>
   /** `wasCommanded`: the process ended because of a command. */
-  | Readonly<{ type: 'exited'; failure: Failure; wasCommanded: boolean }>
+  | Readonly<{ type: 'exited'; failure: Failure; wasCommanded: boolean; isProven?: boolean }>
   /** The replica became ready and failed its check. */
   | Readonly<{ type: 'check_failed'; failure: Failure }>
   /** There is no room for it beside others: a replica was ended first (`made` is the note about it), or is ending already. */
@@ -102,9 +103,14 @@ export type LoadEvent =
 export type LoadFacts = Readonly<{ now: number; /** In [0, 1). */ chance: number }>
 
 export const loadRetry = { baseMs: 5_000, maxMs: 300_000, maxAttempts: Infinity } as const
+/**
+ * For the process of a proven revision: it works, so something else ended it, and it may work again. More attempts in a row than
+ * these are a crash loop also of a proven revision, for example on a broken node.
+ */
+export const provenRetry = { baseMs: 1_000, maxMs: 10_000, maxAttempts: 20 } as const
 /** When no node fits: placement is cheap, and is tried again when a node changes. */
 export const noCapacityRetryMs = 5_000
-/** A process that ran this long is not in a crash loop. */
+/** A process that ran this long is not in a crash loop, and its revision is proven. */
 export const steadyMs = 60_000
 
 /** Null: not legal in this state, or outdated; the caller drops it. `gone`: the row is deleted. */
@@ -124,7 +130,7 @@ export function stepLoad(load: Load, event: LoadEvent, facts: LoadFacts): Load |
     case 'installed':
       return load.state === 'installing' ? waiting(load, now) : null
     case 'install_failed':
-      return load.state === 'installing' ? failed(load, event.failure, facts) : null
+      return load.state === 'installing' ? failed(load, event, facts) : null
     case 'backend_arrived':
       return load.state === 'failed' && load.failure.source === 'backend' ? { ...waiting(load, now), attempts: 0 } : null
     case 'install_gone':
@@ -137,16 +143,16 @@ export function stepLoad(load: Load, event: LoadEvent, facts: LoadFacts): Load |
     case 'ready':
       return load.state === 'starting' ? ready(load, load, now) : null
     case 'failed':
-      return load.state === 'ready' ? null : failed(load, event.failure, facts)
+      return load.state === 'ready' ? null : failed(load, event, facts)
     case 'slot_taken':
     case 'no_responders':
       return load.state === 'starting' ? waiting(load, now + event.againInMs) : null
     case 'given_up':
-      return load.state === 'starting' ? failed(load, event.failure, facts) : null
+      return load.state === 'starting' ? failed(load, event, facts) : null
     case 'exited':
       return exited(load, event, facts)
     case 'check_failed':
-      return load.state === 'ready' ? failed(load, event.failure, facts) : null
+      return load.state === 'ready' ? failed(load, event, facts) : null
     case 'room_requested':
       return isUnplaced(load) ? withRoom(waiting(load, now + event.againInMs), event.made) : null
     case 'unpinned':
@@ -218,25 +224,35 @@ function returned(load: Load, event: Extract<LoadEvent, { type: 'returned' }>, n
   return { ...commonOf(load), state: 'starting', nodeId, opId, replicaId, signAt: now, nextAt: now }
 }
 
-function failed(load: Load, failure: Failure, { now, chance }: LoadFacts): Load {
+type FailureEvent = Readonly<{ failure: Failure; isProven?: boolean }>
+
+function failed(load: Load, event: FailureEvent, { now, chance }: LoadFacts): Load {
+  const { failure } = event
   const isCapacity = failure.code === 'no_capacity'
   const attempts = isCapacity ? load.attempts : load.attempts + 1
   const nodeId = 'nodeId' in load ? load.nodeId : null
-  const pauseMs = isCapacity ? noCapacityRetryMs : backoffMs(attempts, loadRetry, chance)
+  const pauseMs = isCapacity ? noCapacityRetryMs : backoffMs(attempts, retryOf(event, attempts), chance)
   const nextAt = failure.retry === 'never' ? null : now + pauseMs
   return { ...commonOf(load), attempts, state: 'failed', failure, failedAt: now, nextAt, nodeId }
 }
 
+/** The end of a process is retried soon if its revision is proven; a failure of a source or a disk does not depend on that. */
+function retryOf({ failure: { code, source }, isProven = false }: FailureEvent, attempts: number): Backoff {
+  const isOfProcess = source === undefined && (code === 'internal' || code === 'unavailable')
+  return isProven && isOfProcess && attempts <= provenRetry.maxAttempts ? provenRetry : loadRetry
+}
+
 /** After the first exit it gets another replica at once; a process that keeps exiting has to wait. */
-function exited(load: Load, { failure, wasCommanded }: { failure: Failure; wasCommanded: boolean }, facts: LoadFacts): Load | null {
-  if (load.state === 'starting') return failed(load, failure, facts)
+function exited(load: Load, event: Extract<LoadEvent, { type: 'exited' }>, facts: LoadFacts): Load | null {
+  const { failure, wasCommanded } = event
+  if (load.state === 'starting') return failed(load, event, facts)
   if (load.state !== 'ready') return null
   // It has replaced the old replica, so its successor may run on any node.
   if (wasCommanded) return { ...waiting(load, facts.now), pin: null }
   const attempts = facts.now - load.readyAt >= steadyMs ? 0 : load.attempts
   if (attempts === 0) return { ...waiting(load, facts.now), pin: null, attempts: 1 }
   // One less than the number of failures, because the first exit had no pause.
-  const pauseMs = backoffMs(attempts, loadRetry, facts.chance)
+  const pauseMs = backoffMs(attempts, retryOf(event, attempts), facts.chance)
   return {
     ...commonOf(load),
     pin: null,
