@@ -49,7 +49,7 @@ it('a gallery that takes longer than a caller waits is read on, and not begun an
   const { read, pass, begun, aborted } = world()
   const [first, second] = [read(), read()]
   await pass(10_000)
-  expect(await first).toBe('the gallery main is still being read, for 10 s now; it counts as soon as it is complete')
+  expect(await first).toBe('the gallery main is still being read, for 10 s now; it counts once it is complete')
   expect(await second).toMatch(/still being read/)
   const third = read()
   await pass(10_000)

@@ -1,4 +1,4 @@
-// Reads galleries for callers that wait a moment each. A reading ends by itself: its source has a limit for stalls, its text a
+// Reads galleries for callers that wait a moment each. A reading has no deadline: its source has a limit for stalls, its text a
 // limit for its size. Until then it continues in the background, so that a slow network or processor delays a gallery and does
 // not make every reading begin anew.
 import { type Clock, settlesWithin } from '@muster/host'
@@ -55,7 +55,7 @@ export function createPatientReader<T>({ read, stopping, clock }: PatientReaderD
     const last = complete.get(key)
     if (last !== undefined && isFresh(last)) return last.content
     const seconds = Math.round((clock.monotonic() - reading.startedAt) / 1000)
-    const message = `the gallery ${address.name} is still being read, for ${seconds} s now; it counts as soon as it is complete`
+    const message = `the gallery ${address.name} is still being read, for ${seconds} s now; it counts once it is complete`
     throw new FleetError({ code: 'unavailable', retry: 'backoff', message })
   }
 }
