@@ -47,8 +47,14 @@ export interface NamedUpgrade extends UpgradeView {
   readonly name: string
 }
 
-const driftText = ({ node_drift: drift }: UpgradeView): string =>
-  drift.map((node) => `${node.node_name} has ${buildText(node.version, node.digest)}`).join(', ')
+/** The build in the column INSTALLED is not named again. */
+function driftText({ node_drift: drift, installed_version, installed_digest }: UpgradeView): string {
+  const installed = buildText(installed_version, installed_digest)
+  const isNamed = ({ version, digest }: UpgradeView['node_drift'][number]): boolean => buildText(version, digest) === installed
+  const named = drift.filter(isNamed).map((node) => node.node_name)
+  const others = drift.filter((node) => !isNamed(node)).map((node) => `${node.node_name} has ${buildText(node.version, node.digest)}`)
+  return [...(named.length === 0 ? [] : [`only ${named.join(' and ')} ${named.length === 1 ? 'has' : 'have'} it`]), ...others].join(', ')
+}
 
 export const upgradeColumns: Column<NamedUpgrade>[] = [
   { heading: 'NAME', cell: (upgrade) => upgrade.name },

@@ -86,6 +86,15 @@ describe('S0.28 nodes drift', () => {
   ])('%s', (_, nodes, available, drift) => {
     expect(upgradeIn(nodes, available).drift).toEqual(drift)
   })
+
+  it.each<[string, readonly AvailableBackend[]]>([
+    ['with nothing on offer', []],
+    ['with an upgrade for all', [offer('d3')]],
+  ])('from the installed build, which is another one than theirs: %s', (_, available) => {
+    const nodes = [has('a', { digest: 'd2' }), has('b', { digest: 'd1' }), has('c', { digest: 'd1' })]
+    const { view } = upgradeIn(nodes, available)
+    expect([view.installed_digest, view.node_drift.map(({ digest }) => digest)]).toEqual(['d1', ['d2']])
+  })
 })
 
 const anyNode = fc

@@ -174,11 +174,13 @@ export const isUpgradable = ({ entry, offer }: Pick<InstalledEntry, 'entry' | 'o
 
 /** `installed`: the nodes of one backend, sorted by name. */
 export function upgradeOf(installed: readonly [InstalledEntry, ...InstalledEntry[]]): BackendUpgrade {
-  const upgradable = installed.find(isUpgradable)
-  const { entry, offer } = upgradable ?? installed[0]
   const drift = [...Map.groupBy(installed, ({ group }) => group).values()].flatMap(driftIn)
+  const upgradable = installed.filter(isUpgradable)
+  // The build of a node that differs is named as drift; the installed build is that of the others, if there are any.
+  const usual = (among: readonly InstalledEntry[]): InstalledEntry | undefined => among.find((each) => !drift.includes(each)) ?? among[0]
+  const { entry, offer } = usual(upgradable) ?? usual(installed) ?? installed[0]
   return {
-    hasUpgrade: upgradable !== undefined,
+    hasUpgrade: upgradable.length > 0,
     view: {
       installed_version: entry.version,
       available_version: offer?.version ?? '',

@@ -36,6 +36,11 @@ describe('a build', () => {
     const builds = ['1.10', '1.9', '1.10', '1.2'].map((version) => ({ version, digest: '' }))
     expect(buildNames(builds)).toBe('1.2, 1.9 and 1.10')
   })
+
+  it('is told from another one of the same version by its digest', () => {
+    const builds = ['a', 'b', 'a'].map((letter) => ({ version: '1.2', digest: digest(letter) }))
+    expect(buildNames(builds)).toBe('1.2, build aaaaaaaa and 1.2, build bbbbbbbb')
+  })
 })
 
 describe('an upgrade', () => {

@@ -7,8 +7,15 @@ type Build = Readonly<{ version: string; digest: string }>
 /** The version, or the digest of a build without one. */
 export const buildName = ({ version, digest }: Build): string => version || (digest === '' ? 'unknown build' : `build ${shortId(digest)}`)
 
+/** With the digest when another one of these builds has the same version. */
+export function buildNameAmong(build: Build, builds: readonly Build[]): string {
+  const isAmbiguous = builds.some(({ version, digest }) => version === build.version && digest !== build.digest && digest !== '')
+  return isAmbiguous && build.version !== '' && build.digest !== '' ? `${build.version}, build ${shortId(build.digest)}` : buildName(build)
+}
+
 /** Each build once: `1.2 and 1.3`. */
-export const buildNames = (builds: readonly Build[]): string => listNames([...new Set(builds.map(buildName))].toSorted(byNumbers))
+export const buildNames = (builds: readonly Build[]): string =>
+  listNames([...new Set(builds.map((build) => buildNameAmong(build, builds)))].toSorted(byNumbers))
 
 const byNumbers = (a: string, b: string): number => a.localeCompare(b, 'en', { numeric: true })
 

@@ -9,7 +9,7 @@ import { When } from '../../components/time.tsx'
 import { plural, searchFor } from '../../format.ts'
 import { statusSign, statusTone } from '../nodes/node-words.pure.ts'
 import { BackendSearch } from './gallery-list.tsx'
-import { availableOf, buildName, buildNames, driftWords, isNewer, type Upgrades } from './backend-words.pure.ts'
+import { availableOf, buildName, buildNameAmong, buildNames, driftWords, isNewer, type Upgrades } from './backend-words.pure.ts'
 import { ChangeLink } from './change-sheet.tsx'
 
 export function InstalledList({ backends, upgrades, q }: { backends: readonly BackendView[]; upgrades: Upgrades; q: string }) {
@@ -49,7 +49,11 @@ function Backend({ backend, upgrade }: { readonly backend: BackendView; readonly
             </Pill>
           )}
           {upgrade !== undefined && upgrade.node_drift.length > 0 && (
-            <Pill tone="wait" sign="≠" hint={upgrade.node_drift.map((node) => `${node.node_name} has ${buildName(node)}`).join(', ')}>
+            <Pill
+              tone="wait"
+              sign="≠"
+              hint={upgrade.node_drift.map((node) => `${node.node_name} has ${buildNameAmong(node, nodes)}`).join(', ')}
+            >
               {driftWords(upgrade.node_drift.length)}
             </Pill>
           )}
