@@ -25,6 +25,11 @@ it.each<[string, ReturnType<typeof previewOn>, string]>([
   ['also of an absent node', previewOn({ ...small, liveness: 'silent' }), `node unhealthy, will retry when healthy; ${tooSmall}`],
   ['also for an exact version', previewOn(has('sha256:0'), { exact: true }), tooSmall],
   ['also for an upgrade', previewOn(has('sha256:0'), {}, 'backend.upgrade'), tooSmall],
+  [
+    'a build that is current, also on a drained node',
+    previewOn({ ...has(digest), draining: true }, {}, 'backend.upgrade'),
+    'already up to date',
+  ],
   ['not for a backend that is there', previewOn(has('sha256:0')), ''],
   ['not for a backend that is up to date', previewOn(has(digest), {}, 'backend.upgrade'), 'already up to date'],
   ['not where there is room', previewOn({ resources: { available_disk: 4 * gb } }), ''],

@@ -44,7 +44,7 @@ type NoteFacts = Readonly<{ submission: Submission; nodes: readonly NodeRecord[]
 
 function withNotes(view: OperationNode, node: SubmittedNode | undefined, { submission, nodes }: NoteFacts): OperationNode {
   if (node === undefined || 'skip' in node) return view
-  if (node.isCurrent) return { ...view, message: view.message || upToDateNote, up_to_date: true }
+  if (node.isCurrent) return { ...view, message: upToDateNote, up_to_date: true }
   const known = nodes.find(({ id }) => id === node.nodeId)
   const note = known === undefined ? null : diskNote(submission, { known, plan: node.plan })
   return note === null ? view : { ...view, message: view.message === '' ? note : `${view.message}; ${note}` }

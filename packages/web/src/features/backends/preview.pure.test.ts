@@ -55,6 +55,18 @@ describe('a dryRun run', () => {
       ['later a offline; starts when healthy', 'later b unhealthy; starts when healthy', 'later c draining; starts when resumed'],
     ],
     [
+      'compares a node that is drained, or away, before it offers an upgrade there',
+      { kind: 'backend.upgrade', nodes: [node('a', { up_to_date: true }), node('b', { up_to_date: true }), node('c')] },
+      facts({ statuses: { a: 'draining', b: 'offline', c: 'draining' }, installed: { a: '1.2', b: '1.2', c: '1.1' } }),
+      ['unchanged a has 1.2', 'unchanged b has 1.2', 'later c draining; starts when resumed'],
+    ],
+    [
+      'leaves a drained node that has the backend unchanged',
+      { kind: 'backend.install', nodes: [node('a'), node('b')] },
+      facts({ statuses: { a: 'draining', b: 'draining' }, installed: { a: '1.2' } }),
+      ['unchanged a has 1.2', 'later b draining; starts when resumed'],
+    ],
+    [
       'upgrades in rings',
       { kind: 'backend.upgrade', nodes: [node('a', { ring: 1 }), node('b', { ring: 2, message: 'waiting for ring 2' }), node('c')] },
       facts({ installed: { a: '1.2', b: '1.2', c: '1.1' } }),

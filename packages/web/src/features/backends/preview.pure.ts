@@ -32,9 +32,12 @@ export function previewOf({ kind, nodes }: Pick<OperationView, 'kind' | 'nodes'>
 
 function outcomeOf(kind: OperationView['kind'], node: OperationNode, { statuses, installed }: PreviewFacts): Outcome {
   if (node.status === 'skipped') return 'skipped'
-  if ((statuses.get(node.node_id) ?? 'healthy') !== 'healthy') return 'later'
-  if (kind === 'backend.install') return installed.has(node.node_id) ? 'unchanged' : 'now'
-  return node.up_to_date === true ? 'unchanged' : 'now'
+  const status = statuses.get(node.node_id) ?? 'healthy'
+  // A draining node reports its backends like a healthy one, so they are compared.
+  const isReporting = status === 'healthy' || status === 'draining'
+  const isThere = kind === 'backend.install' ? isReporting && installed.has(node.node_id) : node.up_to_date === true
+  if (isThere) return 'unchanged'
+  return status === 'healthy' ? 'now' : 'later'
 }
 
 type NodeOutcome = Readonly<{ node: OperationNode; outcome: Outcome; facts: PreviewFacts }>
