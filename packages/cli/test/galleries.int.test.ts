@@ -1,4 +1,7 @@
 // `muster galleries` against a real controller.
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import { adminKey, createTestDatabase, makeTempDir, startTestController } from '@muster/testkit'
 import { expect, inject, it } from 'vitest'
 import { runInProcess } from './run-in-process.ts'
@@ -10,9 +13,18 @@ it('lists, adds and removes galleries', async () => {
   const muster = (...args: string[]) =>
     runInProcess(['galleries', ...args], { MUSTER_URL: cluster.url, MUSTER_ADMIN_KEY: adminKey, MUSTER_DATA_DIR: directory.path })
 
-  const added = await muster('add', 'localai', 'github:mudler/LocalAI/backend/index.yaml@master')
-  expect(added).toMatchObject({ code: 0, stdout: 'localai offers backends from github:mudler/LocalAI/backend/index.yaml@master\n' })
-  expect((await muster('add', 'models', 'https://example.com/models.yaml', '--kind', 'model')).code).toBe(0)
+  const file = join(directory.path, 'index.yaml')
+  const { href } = pathToFileURL(file)
+  expect(await muster('add', 'localai', href)).toMatchObject({
+    code: 0,
+    stdout: expect.stringMatching(/^localai was added, and cannot be read now: .*ENOENT.*\n$/) as string,
+  })
+  await writeFile(file, '- {name: a, uri: "h/a:1"}')
+  expect(await muster('add', 'localai', href)).toMatchObject({ code: 0, stdout: `localai offers backends from ${href}\n` })
+  expect(await muster('add', 'models', 'file:///nothing/models.yaml', '--kind', 'model')).toMatchObject({
+    code: 0,
+    stdout: expect.stringContaining('models was added, and cannot be read now') as string,
+  })
 
   const { stdout } = await muster('ls')
   expect(stdout.split('\n').map((line) => line.split(/ +/).slice(0, 3).join(' '))).toEqual([

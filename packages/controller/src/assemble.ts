@@ -354,7 +354,11 @@ function apiEndpoints(foundation: Foundation, parts: Parts, { isStarted, isReady
     ...replicaEndpoints({ ...store, facts: parts.facts, place: loads.place }),
     ...nodeAgentEndpoints({ membership, nodes: store.nodes, pulse, joinFailures: createFailureLimit(clock), closing }),
     ...blobEndpoints({ nodes: store.nodes, builtin }),
-    ...galleryEndpoints({ galleries: store.galleries, builtin }),
+    ...galleryEndpoints({
+      galleries: store.galleries,
+      builtin,
+      catalogues: { backend: () => planners.catalogue(), model: () => parts.models.catalogue() },
+    }),
     ...operationEndpoints({
       operations: store.operations,
       reopen: store.reopen,

@@ -42,8 +42,14 @@ const galleriesAdd: ClientCommand = {
     const problem = GalleryName.safeParse(name).error ?? body?.error
     if (body?.success !== true || problem !== undefined) throw usageError(problem?.issues[0]?.message ?? 'this is not a gallery')
     const { raw, body: view } = await api.call(galleryRoutes.put, { params: { name }, body: body.data })
-    print.result(raw, () => `${plainText(view.name)} offers ${view.kind}s from ${plainText(view.url)}`)
+    print.result(raw, () => plainText(addedText(view)))
   },
+}
+
+/** An older controller does not report whether it can read the gallery. */
+function addedText({ name, kind, url, problem }: GalleryView & { readonly problem?: string | null | undefined }): string {
+  if (problem === null) return `${name} offers ${kind}s from ${url}`
+  return problem === undefined ? `${name} was added: ${kind}s from ${url}` : `${name} was added, and cannot be read now: ${problem}`
 }
 
 const galleriesRm: ClientCommand = {

@@ -1,5 +1,5 @@
 // /api/galleries: the galleries of backends and models.
-import { galleryRoutes as routes } from '@muster/protocol'
+import { type Failure, type GalleryKind, galleryRoutes as routes } from '@muster/protocol'
 import type { BuiltinBlobs } from '../builtin/builtin-blobs.ts'
 import { builtinGalleryName } from '../settings.ts'
 import type { GalleryStore } from '../store/galleries.ts'
@@ -15,7 +15,16 @@ const ownedElsewhere = (name: string): HttpError =>
         `the gallery ${name} is set by --gallery or --model-gallery of a controller; change it there`,
       )
 
-export function galleryEndpoints({ galleries, builtin }: { galleries: GalleryStore; builtin: Promise<BuiltinBlobs> }): Endpoint[] {
+export interface GalleryDeps {
+  readonly galleries: GalleryStore
+  readonly builtin: Promise<BuiltinBlobs>
+  /** Read the galleries of each kind. */
+  readonly catalogues: Readonly<
+    Record<GalleryKind, () => Promise<{ problems: readonly Readonly<{ gallery: string; failure: Failure }>[] }>>
+  >
+}
+
+export function galleryEndpoints({ galleries, builtin, catalogues }: GalleryDeps): Endpoint[] {
   return [
     endpoint(routes.list, async () => {
       const own = { ...(await builtin).gallery, from: 'builtin' as const, created_at: null }
@@ -24,7 +33,9 @@ export function galleryEndpoints({ galleries, builtin }: { galleries: GallerySto
     endpoint(routes.put, async ({ params: { name }, body }) => {
       const view = name === builtinGalleryName ? null : await galleries.put({ name, ...body })
       if (view === null) throw ownedElsewhere(name)
-      return view
+      // It is stored in any case: a gallery may become readable later.
+      const { problems } = await catalogues[view.kind]()
+      return { ...view, problem: problems.find(({ gallery }) => gallery === name)?.failure.message ?? null }
     }),
     endpoint(routes.remove, async ({ params: { name } }) => {
       const outcome = name === builtinGalleryName ? 'setting' : await galleries.remove(name)

@@ -49,7 +49,8 @@ export const galleryRoutes = {
     summary: 'Add a gallery, or change its URL',
     params,
     body: z.strictObject({ url: GalleryUrl, kind: GalleryKind }),
-    response: GalleryView,
+    /** `problem`: the reason why it cannot be read now; null when it was read. */
+    response: GalleryView.extend({ problem: z.string().nullable().optional() }),
   }),
   remove: route({
     method: 'DELETE',

@@ -122,7 +122,9 @@ function GallerySheet({ kind, known, edited, onClose }: GallerySheetProps) {
   const put = useMutation({
     mutationFn: () => call(galleryRoutes.put, { params: { name: name.trim() }, body: { url: url.trim(), kind } }),
     onSuccess: async (gallery) => {
-      notify('good', `${edited === undefined ? 'Added' : 'Saved'} gallery ${gallery.name}`)
+      const done = `${edited === undefined ? 'Added' : 'Saved'} gallery ${gallery.name}`
+      if (gallery.problem === null || gallery.problem === undefined) notify('good', done)
+      else notify('bad', `${done}, which cannot be read: ${gallery.problem}`)
       onClose()
       await refreshGalleries(client)
     },
