@@ -18,9 +18,12 @@ export interface DialogProps {
   readonly children: ReactNode
   /** Stays visible below the scrolling content. */
   readonly footer?: ReactNode
+  /** Its content cannot be shown again: Escape, a click outside and the ✕ do not close it, only a button of the content does. */
+  readonly isKept?: boolean
 }
 
-export function Dialog({ title, place, onClose, children, footer }: DialogProps) {
+export function Dialog({ title, place, onClose, children, footer, isKept = false }: DialogProps) {
+  const dismiss = isKept ? () => undefined : onClose
   const dialog = useRef<HTMLDialogElement>(null)
   const titleId = useId()
   useLayoutEffect(() => {
@@ -36,11 +39,13 @@ export function Dialog({ title, place, onClose, children, footer }: DialogProps)
     <dialog
       ref={dialog}
       aria-labelledby={titleId}
+      // A browser closes the dialog at the second Escape without asking.
+      onKeyDown={(event) => isKept && event.key === 'Escape' && event.preventDefault()}
       onCancel={(event) => {
         event.preventDefault()
-        onClose()
+        dismiss()
       }}
-      onClick={(event) => event.target === dialog.current && onClose()}
+      onClick={(event) => event.target === dialog.current && dismiss()}
       className={`max-w-none overflow-hidden bg-raised text-ink ${places[place]}`}
     >
       <div className="flex max-h-[inherit] min-h-0 flex-col">
@@ -48,9 +53,11 @@ export function Dialog({ title, place, onClose, children, footer }: DialogProps)
           <h2 id={titleId} className="text-[16px] font-semibold [overflow-wrap:anywhere]">
             {title}
           </h2>
-          <Button look="bare" onClick={onClose} aria-label="Close">
-            ✕
-          </Button>
+          {!isKept && (
+            <Button look="bare" onClick={onClose} aria-label="Close">
+              ✕
+            </Button>
+          )}
         </header>
         <div className="flex min-h-0 flex-col gap-4 overflow-y-auto p-4">{children}</div>
         {footer !== undefined && <footer className="flex flex-wrap justify-end gap-2 border-t px-4 py-3">{footer}</footer>}

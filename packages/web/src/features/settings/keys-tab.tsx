@@ -78,7 +78,7 @@ function NewKeySheet({ onClose }: { readonly onClose: () => void }) {
   })
   if (create.data !== undefined) return <CreatedKey created={create.data} onClose={onClose} />
   return (
-    <Dialog title="Create key" place="sheet" onClose={onClose}>
+    <Dialog title="Create key" place="sheet" onClose={onClose} isKept={create.isPending}>
       <Form id="new-key" className="flex flex-col gap-4" onSubmit={() => create.mutate()}>
         <TextField
           label="Name"
@@ -91,7 +91,9 @@ function NewKeySheet({ onClose }: { readonly onClose: () => void }) {
         />
         <RadioGroup legend="Scope" choices={scopeChoices} chosen={scope} onSelect={setScope} />
         <div className="flex justify-end gap-2">
-          <Button onClick={onClose}>Cancel</Button>
+          <Button onClick={onClose} disabled={create.isPending}>
+            Cancel
+          </Button>
           <Button type="submit" look="primary" isBusy={create.isPending}>
             Create key
           </Button>
@@ -109,6 +111,7 @@ function CreatedKey({ created, onClose }: { readonly created: NewKey; readonly o
       title={`Key ${created.name}`}
       place="sheet"
       onClose={onClose}
+      isKept
       footer={
         <Button look="primary" onClick={onClose}>
           Done
