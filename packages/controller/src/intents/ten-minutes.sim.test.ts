@@ -9,7 +9,7 @@ const timeoutMs = 2_000
 const stallMs = 120_000
 const quietMs = 5_000
 const retry = { baseMs: 30_000, maxMs: 900_000, maxAttempts: 10 }
-const healthy = { status: 'healthy' as const, isAnswering: true }
+const healthy = { status: 'healthy' as const, isAnswering: true, lastSeenAt: null }
 const waiting: Intent = {
   nodeId: NodeId.parse('n-1'),
   backend: BackendName.parse('llama'),

@@ -5,6 +5,7 @@ import {
   type BackendName,
   canReceiveCommands,
   isOpen,
+  isSilent,
   matchesSelector,
   type NodeId,
   type NodeOutcome,
@@ -13,6 +14,7 @@ import {
   type OperationNode,
   type OperationNodeStatus,
   operationState,
+  overdueMessage,
   type OperationState,
   presenceOf,
   type Selector,
@@ -98,6 +100,8 @@ export function statusOfNode(row: OperationNodeRecord, hasProgress: boolean): No
   if (row.node === null) return { status: 'cancelled', message: 'node removed', nextRetryAt: null, node: null, flags: {} }
   const node = presenceOf(row.node)
   const flags = { ...(row.cancelRequested ? { cancelling: true } : {}), ...lastSeen(row.node, node) }
+  if (row.shown === 'running_on_worker' && isSilent(node))
+    return { status: row.shown, message: overdueMessage(node), nextRetryAt: null, node, flags }
   // An absent node shows that it is absent: the work continues when the node returns.
   if (row.shown !== 'running_on_worker' && !canReceiveCommands(node))
     return { status: 'queued', message: `node ${node.status}, will retry when healthy`, nextRetryAt: null, node, flags }

@@ -254,6 +254,12 @@ describe('the whole', () => {
       'worker still installing in background: 1 of 2 nodes done',
     ],
     [
+      'S2.12 a worker that was busy when it was last heard',
+      [settled('a', 'success'), open('b', { how: { ...result, isOverdue: true }, node: { liveness: 'gone' } })],
+      'background',
+      '1 of 2 nodes done',
+    ],
+    [
       'S0.33 waiting for the next try is not final',
       [open('a', { how: { ...waiting, attempts: 1, lastFailure: failure } })],
       'background',
@@ -340,6 +346,16 @@ describe('an operation about a model', () => {
       'as waiting while it is away',
       { shown: 'downloading', node: { ...healthy, liveness: 'left' } },
       { status: 'queued', message: 'node offline, will retry when healthy' },
+      'background',
+    ],
+    [
+      'as unknown when it was busy and is not heard',
+      {
+        shown: 'running_on_worker',
+        message: 'still loading',
+        node: { ...healthy, liveness: 'gone', lastSeenAt: '2026-01-01T12:00:00.000Z' },
+      },
+      { status: 'running_on_worker', message: 'node offline, last heard 2026-01-01T12:00:00.000Z; result unknown' },
       'background',
     ],
     ['as cancelled when it was removed', { node: null }, { status: 'cancelled', message: 'node removed' }, 'running'],

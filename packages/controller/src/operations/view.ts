@@ -1,5 +1,6 @@
 // The API view of an operation. Pure.
 import {
+  isSilent,
   stillInstallingMessage,
   FailureCode,
   isSettled,
@@ -36,7 +37,7 @@ export function viewOperation(operation: OperationRecord, latestProgress: Latest
     backend: operation.backend,
     model: operation.model,
     state,
-    message: job === null ? messageOf(state, nodes) : messageOfJob(job, nodes.length === 0 ? '' : messageOf(state, nodes)),
+    message: job === null ? messageOf(state, shown) : messageOfJob(job, nodes.length === 0 ? '' : messageOf(state, shown)),
     progress: state === 'succeeded' ? 100 : Math.max(operation.progress, progressOf(shown)),
     file_name: latest ?? operation.fileName,
     current_bytes: job !== null && nodes.length === 0 ? job.current : sum(counted.map((node) => node.current)),
@@ -165,7 +166,8 @@ function messageOfJob({ outcome, message, cancelRequested }: JobRecord, ofNodes:
   return message === '' ? ofNodes : message
 }
 
-function messageOf(state: OperationState, nodes: readonly OperationNode[]): string {
+function messageOf(state: OperationState, shown: readonly NodeView[]): string {
+  const nodes = shown.map(({ view }) => view)
   const done = nodes.filter((node) => isSettled({ status: node.status, nextRetryAt: nextOf(node) }))
   const succeeded = nodes.filter((node) => node.status === 'success').length
   const counted = nodes.filter((node) => node.status !== 'skipped').length
@@ -178,7 +180,7 @@ function messageOf(state: OperationState, nodes: readonly OperationNode[]): stri
   if (state === 'failed') return failureOf(nodes)
   if (state === 'cancelled') return nodes.find((node) => node.status === 'cancelled')?.message ?? 'cancelled'
   const progress = `${done.length - skipped} of ${counted} nodes done${beside}`
-  const busy = nodes.filter((node) => node.status === 'running_on_worker').length
+  const busy = shown.filter(({ view, node }) => view.status === 'running_on_worker' && !(node !== null && isSilent(node))).length
   return busy === 0 ? progress : `${stillInstallingMessage}: ${progress}`
 }
 

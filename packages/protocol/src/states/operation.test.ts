@@ -25,11 +25,12 @@ const sending: OpenIntent = { ...common, state: 'sending', holder: 'c', leaseUnt
 const working: OpenIntent = { ...common, state: 'working', acceptedAt: 1, signAt: 1, wait: { for: 'result' } }
 const legacy: OpenIntent = { ...working, wait: { for: 'reply', holder: 'c', leaseUntil: 9 } }
 
-const healthy: NodePresence = { status: 'healthy', isAnswering: true }
-const silent: NodePresence = { status: 'unhealthy', isAnswering: true }
-const mute: NodePresence = { status: 'unhealthy', isAnswering: false }
-const offline: NodePresence = { status: 'offline', isAnswering: true }
-const draining: NodePresence = { status: 'draining', isAnswering: true }
+const lastSeenAt = '2026-01-01T12:00:00.000Z'
+const healthy: NodePresence = { status: 'healthy', isAnswering: true, lastSeenAt }
+const silent: NodePresence = { status: 'unhealthy', isAnswering: true, lastSeenAt }
+const mute: NodePresence = { status: 'unhealthy', isAnswering: false, lastSeenAt }
+const offline: NodePresence = { status: 'offline', isAnswering: true, lastSeenAt }
+const draining: NodePresence = { status: 'draining', isAnswering: true, lastSeenAt }
 
 describe('a node of an operation', () => {
   it.each<[string, OpenIntent, NodePresence, boolean, string, string]>([
@@ -51,6 +52,22 @@ describe('a node of an operation', () => {
       'S2.48 after the timeout, and silent',
       { ...working, isOverdue: true },
       silent,
+      true,
+      'running_on_worker',
+      `node unhealthy, last heard ${lastSeenAt}; result unknown`,
+    ],
+    [
+      'after the timeout, and never heard',
+      { ...working, isOverdue: true },
+      { ...offline, lastSeenAt: null },
+      true,
+      'running_on_worker',
+      'node offline, never heard; result unknown',
+    ],
+    [
+      'after the timeout, and drained, which does not end the work',
+      { ...working, isOverdue: true },
+      draining,
       true,
       'running_on_worker',
       'worker still installing in background',

@@ -7,11 +7,12 @@ import type { OpenIntent } from './intent.ts'
 import { nodeStatus, type NodeFacts } from './node.ts'
 
 /** `isAnswering` false: unhealthy only because nothing listened for a command; it reports. */
-export type NodePresence = Readonly<{ status: NodeStatus; isAnswering: boolean }>
+export type NodePresence = Readonly<{ status: NodeStatus; isAnswering: boolean; lastSeenAt: string | null }>
 
 export const presenceOf = (facts: NodeFacts): NodePresence => ({
   status: nodeStatus(facts).status,
   isAnswering: facts.liveness !== 'present' || facts.answering === 'yes',
+  lastSeenAt: facts.lastSeenAt,
 })
 
 export type OpenNodeView = Readonly<{
@@ -25,10 +26,16 @@ export const stillInstallingMessage = 'worker still installing in background'
 /** `hasProgress`: progress of this try was reported. */
 export function viewOpenIntent(intent: OpenIntent, node: NodePresence, hasProgress: boolean): OpenNodeView {
   const shown: OpenNodeView = intent.isOverdue
-    ? { status: 'running_on_worker', message: stillInstallingMessage, nextRetryAt: null }
+    ? { status: 'running_on_worker', message: overdueMessage(node), nextRetryAt: null }
     : shownOf(intent, node, hasProgress)
   return intent.cancelRequested ? { ...shown, message: 'cancelling' } : shown
 }
+
+/** A node that is not heard may have finished, failed or stopped. */
+export const overdueMessage = (node: NodePresence): string =>
+  isSilent(node)
+    ? `node ${node.status}, ${node.lastSeenAt === null ? 'never heard' : `last heard ${node.lastSeenAt}`}; result unknown`
+    : stillInstallingMessage
 
 function shownOf(intent: OpenIntent, node: NodePresence, hasProgress: boolean): OpenNodeView {
   switch (intent.state) {
@@ -62,7 +69,7 @@ const away = ({ status }: NodePresence): OpenNodeView => ({
 export const canReceiveCommands = ({ status, isAnswering }: NodePresence): boolean =>
   status === 'healthy' || (status === 'unhealthy' && !isAnswering)
 
-const isSilent = ({ status, isAnswering }: NodePresence): boolean => status === 'offline' || (status === 'unhealthy' && isAnswering)
+export const isSilent = ({ status, isAnswering }: NodePresence): boolean => status === 'offline' || (status === 'unhealthy' && isAnswering)
 
 export type NodeOutcome = Readonly<{ status: OperationNodeStatus; nextRetryAt: number | null; node: NodePresence | null }>
 
