@@ -238,7 +238,7 @@ describe('the frame', () => {
       .getByRole('link', { name: /^Nodes/ })
       .first()
       .click()
-    await row.getByText('draining', { exact: true }).first().waitFor({ timeout: 20_000 })
+    await row.getByText('drained', { exact: true }).first().waitFor({ timeout: 20_000 })
     expect(await page.evaluate('window.isSame')).toBe(true)
     await second.api.post(`/api/nodes/${String(node?.id)}/resume`)
     await row.getByText('healthy', { exact: true }).first().waitFor()

@@ -81,7 +81,7 @@ describe('nodes in the browser', () => {
     await sheet.getByText('No replicas to move.').waitFor()
     expect((await nodesOf(api)).find(({ name }) => name === 'two')?.status).toBe('healthy')
     await sheet.getByRole('button', { name: 'Drain two' }).click()
-    await turns('two', 'draining')
+    await turns('two', 'drained')
     expect(await sheet.count()).toBe(0)
     await rowOf('two').getByRole('button', { name: 'Actions for two' }).click()
     await page.getByRole('button', { name: 'Resume' }).click()

@@ -25,7 +25,9 @@ it('drains one node, lists replicas without a place when the last node is draine
 
   const moved = await muster('nodes', 'drain', first, '--wait=60s')
   expect(moved, moved.stderr).toMatchObject({ code: 0 })
-  expect(moved.stdout).toMatch(new RegExp(`^${first}: 1 replica left: moved \\(ready\\)$[^]*^${first}: no replica is left$`, 'm'))
+  expect(moved.stdout).toMatch(
+    new RegExp(`^${first}: 1 replica left: moved \\(ready\\)$[^]*^${first}: drained, safe to switch off: no replica is left$`, 'm'),
+  )
   expect(await homes()).toEqual([second])
   scriptedOf(await world.ask('moved'))
 

@@ -47,7 +47,7 @@ describe('nodes drain', () => {
         `gpu-1 (${id}) is draining: drained by an administrator`,
         'gpu-1: 2 replicas left: tiny (ready, 2 requests), team/big (ready)',
         'gpu-1: 1 replica left: tiny (draining, 1 request)',
-        'gpu-1: no replica is left',
+        'gpu-1: drained, safe to switch off: no replica is left',
         '',
       ].join('\n'),
       stderr: '',

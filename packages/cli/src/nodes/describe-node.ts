@@ -50,3 +50,7 @@ export const labelLines = (labels: Readonly<Record<string, string>>): string[] =
     .map(([key, value]) => `${key}=${value}`)
 
 export const describeNode = (node: NodeView): string => plainText(`${node.name} (${node.id}) is ${node.status}: ${node.status_reason}`)
+
+/** The first report is due within seconds, so a node without one is no problem yet. */
+export const describeApproval = (node: NodeView): string =>
+  node.liveness === 'new' ? plainText(`${node.name} (${node.id}) is approved and gets work after its first report`) : describeNode(node)

@@ -122,7 +122,7 @@ function drainStatus({ node, replicas, models }: DrainSnapshot): DrainStatus {
     reasons,
   })
   if (!node.draining) return status('resumed', 'no longer draining')
-  if (replicas.length === 0) return status('drained', 'no replica is left')
+  if (replicas.length === 0) return status('drained', 'drained, safe to switch off: no replica is left')
   const left = `${replicas.length} ${replicas.length === 1 ? 'replica' : 'replicas'} left: ${replicas.map(textOf).join(', ')}`
   if (node.status !== 'draining')
     return status('waiting', left, [`${node.name} is ${node.status} (${node.status_reason}): its replicas end when it is back`])

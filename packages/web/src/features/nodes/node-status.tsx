@@ -2,14 +2,15 @@
 import { formatDuration, type NodeView } from '@muster/protocol'
 import { Pill } from '../../components/state.tsx'
 import { useNow } from '../../components/time.tsx'
-import { reasonOf, silentSince, statusSign, statusTone } from './node-words.pure.ts'
+import { nodeMark, reasonOf, silentSince } from './node-words.pure.ts'
 
 export function NodeStatusMark({ node }: { readonly node: NodeView }) {
   const since = silentSince(node)
+  const { tone, sign, word } = nodeMark(node)
   return (
     <span className="flex flex-col">
-      <Pill tone={statusTone[node.status]} sign={statusSign[node.status]}>
-        {node.status}
+      <Pill tone={tone} sign={sign}>
+        {word}
       </Pill>
       {node.status !== 'healthy' && (
         <span className="text-soft" title={node.status_reason}>

@@ -11,7 +11,7 @@ import {
 import type { Tone } from '../../components/state.tsx'
 import { listNames, parseTime, plural, searchFor } from '../../format.ts'
 
-type NodeSummary = Pick<NodeView, 'name' | 'status' | 'status_reason' | 'liveness' | 'last_seen_at'>
+type NodeSummary = Pick<NodeView, 'name' | 'status' | 'status_reason' | 'liveness' | 'last_seen_at' | 'models'>
 
 export const statusTone: Readonly<Record<NodeStatus, Tone>> = {
   healthy: 'good',
@@ -27,6 +27,22 @@ export const statusSign: Readonly<Record<NodeStatus, string>> = {
   unhealthy: '▲',
   offline: '○',
 }
+
+type NodeMark = Readonly<{ tone: Tone; sign: string; word: string }>
+
+/** A node that was just approved is on its way, which is no problem: its first report is due within seconds. */
+export const isArriving = ({ status, liveness }: Pick<NodeView, 'status' | 'liveness'>): boolean =>
+  status === 'unhealthy' && liveness === 'new'
+/** It is drained, and none of its replicas is left. */
+const isDrained = ({ status, models }: Pick<NodeView, 'status' | 'models'>): boolean => status === 'draining' && models.length === 0
+
+export function nodeMark(node: Pick<NodeView, 'status' | 'liveness' | 'models'>): NodeMark {
+  const { status } = node
+  if (isArriving(node)) return { tone: 'wait', sign: '◔', word: 'approved' }
+  if (isDrained(node)) return { tone: 'idle', sign: '◐', word: 'drained' }
+  return { tone: statusTone[status], sign: statusSign[status], word: status }
+}
+
 const worstFirst: readonly NodeStatus[] = ['unhealthy', 'offline', 'pending', 'draining', 'healthy']
 
 /** Reasons for silence; the page shows the time of the last heartbeat as an age. */
@@ -36,8 +52,11 @@ const silenceReason: Readonly<Partial<Record<NonNullable<NodeView['liveness']>, 
   silent: 'no heartbeat for longer than the node timeout',
 }
 
-export const reasonOf = ({ liveness, status_reason }: Pick<NodeView, 'liveness' | 'status_reason'>): string =>
-  (liveness === undefined ? undefined : silenceReason[liveness]) ?? status_reason
+export function reasonOf(node: Pick<NodeView, 'status' | 'liveness' | 'status_reason' | 'models'>): string {
+  if (isArriving(node)) return 'waiting for its first report'
+  if (isDrained(node)) return 'runs no models, safe to switch off'
+  return (node.liveness === undefined ? undefined : silenceReason[node.liveness]) ?? node.status_reason
+}
 
 /** The last heartbeat of a node that stopped sending them; null when it is unhealthy for another reason. */
 export const silentSince = ({ status, liveness = 'present', last_seen_at }: NodeSummary): string | null =>
@@ -49,10 +68,17 @@ export function describeNodes(nodes: readonly NodeSummary[], now: number): strin
   const healthy = nodes.filter(({ status }) => status === 'healthy').length
   const count = `${plural(nodes.length, 'node')}, ${healthy === nodes.length ? (healthy === 1 ? 'healthy' : 'all healthy') : `${healthy} healthy`}.`
   const groups = worstFirst.flatMap((status) => {
-    const group = nodes.filter((node) => node.status === status)
-    return group.length === 0 || status === 'healthy' ? [] : [describeGroup(group, now)]
+    if (status === 'healthy') return []
+    const [special, others] = partition(nodes.filter((node) => node.status === status))
+    return [others, special].filter((group) => group.length > 0).map((group) => describeGroup(group, now))
   })
   return [count, ...groups].join(' ')
+}
+
+/** Nodes that only wait, for their first report or to be switched off, and the others. */
+function partition(nodes: readonly NodeSummary[]): [NodeSummary[], NodeSummary[]] {
+  const isSpecial = (node: NodeSummary): boolean => isArriving(node) || isDrained(node)
+  return [nodes.filter(isSpecial), nodes.filter((node) => !isSpecial(node))]
 }
 
 function describeGroup(nodes: readonly NodeSummary[], now: number): string {
@@ -60,17 +86,20 @@ function describeGroup(nodes: readonly NodeSummary[], now: number): string {
   if (first === undefined) return ''
   const names = listNames(nodes.map(({ name }) => shortName(name)))
   const isOne = nodes.length === 1
+  const be = isOne ? 'is' : 'are'
+  if (isArriving(first)) return `${names} ${be} approved and ${isOne ? 'has' : 'have'} not reported yet.`
+  if (isDrained(first)) return `${names} ${be} drained and safe to switch off.`
   switch (first.status) {
     case 'unhealthy':
       return isOne ? `${shortName(first.name)} ${describeTrouble(first, now)}.` : `${names} are unhealthy.`
     case 'offline':
       return isOne && first.last_seen_at !== null
         ? `${names} is offline, last seen ${formatDuration(now - parseTime(first.last_seen_at))} ago.`
-        : `${names} ${isOne ? 'is' : 'are'} offline.`
+        : `${names} ${be} offline.`
     case 'pending':
-      return `${names} ${isOne ? 'is' : 'are'} waiting for approval.`
+      return `${names} ${be} waiting for approval.`
     case 'draining':
-      return `${names} ${isOne ? 'is' : 'are'} draining.`
+      return `${names} ${be} draining.`
     case 'healthy':
       return ''
     default:
@@ -90,6 +119,8 @@ export function describeNode(node: NodeView, now: number): string {
   const replicas = node.models.length === 0 ? 'runs no models' : `runs ${listNames(countNames(node.models).map(formatNameCount))}`
   const pending = node.pending_ops === 0 ? '' : ` ${plural(node.pending_ops, 'pending operation')}.`
   if (node.status === 'pending') return 'Waiting for approval. It gets no work until an administrator approves it.'
+  if (isArriving(node)) return `Approved. It gets work after its first report, which is due within seconds.${pending}`
+  if (isDrained(node)) return `Drained: it runs no models, gets no new work and is safe to switch off.${pending}`
   if (since !== null)
     return `${capital(node.status)}: ${reasonOf(node)}; last seen ${formatDuration(now - parseTime(since))} ago.${pending}`
   if (node.status === 'healthy') {

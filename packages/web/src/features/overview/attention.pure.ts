@@ -9,6 +9,7 @@ import {
   type OperationView,
 } from '@muster/protocol'
 import { plural } from '../../format.ts'
+import { isArriving } from '../nodes/node-words.pure.ts'
 
 export interface FleetState {
   readonly nodes: readonly NodeView[]
@@ -111,7 +112,7 @@ const failedModels = ({ models }: FleetState): Attention[] =>
 
 const unreachableNodes = ({ nodes }: FleetState): Attention[] =>
   nodes
-    .filter(({ status }) => status === 'unhealthy' || status === 'offline')
+    .filter((node) => (node.status === 'unhealthy' || node.status === 'offline') && !isArriving(node))
     .map(({ id, name, status, status_reason: reason }) => ({
       key: `unreachable ${id}`,
       tone: status === 'unhealthy' ? 'bad' : 'wait',
