@@ -61,13 +61,17 @@ function createFollow(observed: Observation): (operation: string, node: string) 
   const commands = Map.groupBy(observed.commands, ({ node, backend }) => `${node} ${backend}`)
   const owned = Map.groupBy(observed.owners, ({ operation }) => operation)
   const taken = new Set(observed.owners.filter(({ how }) => how === 'repinned').map(({ generation }) => generation))
+  const returned = new Set(observed.owners.filter(({ how }) => how === 'returning').map(({ generation }) => generation))
   return (operation, node) => {
-    const generation = finals.get(`${operation} ${node}`)?.generation ?? null
+    const last = finals.get(`${operation} ${node}`)?.generation ?? null
     const submission = submissions.get(operation)
-    if (submission === undefined || generation === null) return null
+    if (submission === undefined || last === null) return null
     const { backend, kind } = submission
-    const generations = new Set([generation, ...(owned.get(operation) ?? []).map((each) => each.generation)])
-    const own = (commands.get(`${node} ${backend}`) ?? []).filter((command) => generations.has(command.generation))
+    const generations = new Set([last, ...(owned.get(operation) ?? []).map((each) => each.generation)])
+    const all = (commands.get(`${node} ${backend}`) ?? []).filter((command) => generations.has(command.generation))
+    // A rollback is not what was asked for: its end is shown as an error.
+    const own = all.filter((command) => !returned.has(command.generation))
+    const generation = returned.has(last) ? Math.max(...own.map((command) => command.generation)) : last
     const asked = taken.has(generation) ? null : submission.digest
     const digest = asked ?? own.find((command) => command.generation === generation)?.digest ?? null
     return { backend, generation, wanted: { kind, digest, isExact: asked !== null || taken.has(generation) }, commands: own }

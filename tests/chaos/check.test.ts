@@ -358,6 +358,33 @@ describe('the checker', () => {
       },
     ],
     [
+      'a node succeeded, and the rollout returned it to the version before',
+      {
+        ...well,
+        accepted: [{ ...submission, kind: 'upgrade', digest: null }],
+        owners: [...well.owners, { generation: 2, operation: 'op-1', how: 'returning' }],
+        commands: [
+          { ...command, kind: 'upgrade' },
+          {
+            ...command,
+            kind: 'upgrade',
+            id: 2,
+            generation: 2,
+            digest: two,
+            before: 9000,
+            seenAt: 9100,
+            end: { state: 'succeeded', before: 9500, seenAt: 9600 },
+          },
+        ],
+        disk: [absent, { ...present, to: 9500 }, { ...about, digest: two, mark: 'i2', from: 9600, to: 20_000 }],
+        shownBackends: [],
+        intents: [{ ...intent, kind: 'upgrade', generation: 2, digest: two }],
+        finalNodes: well.finalNodes.map((each) =>
+          each.operation === 'op-1' ? { ...each, status: 'error', errorCode: 'rolled_back', generation: 2 } : each,
+        ),
+      },
+    ],
+    [
       'a retry reopened what had failed',
       {
         ...well,
