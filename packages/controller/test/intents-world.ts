@@ -15,7 +15,7 @@ import type { Submission } from '../src/store/submissions.ts'
 import type { Database } from '../src/store/tables.ts'
 import { createInbound } from '../src/work/exchange.ts'
 
-export const digestOf = (digit: string): Digest => Digest.parse(`sha256:${digit.repeat(64)}`)
+const digestOf = (digit: string): Digest => Digest.parse(`sha256:${digit.repeat(64)}`)
 export type IntentsWorld = Awaited<ReturnType<typeof startIntentsWorld>>
 type Settings = Partial<OperationsDeps['settings']>
 type Operations = ReturnType<typeof createOperations>

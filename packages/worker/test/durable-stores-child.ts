@@ -44,7 +44,7 @@ async function useIdentity(dir: DataDir): Promise<void> {
   await loadNodeKey(dir)
   recordPromise('the key of the node', [dir.path('node.key')])
   const node = await openNodeRecord({ dataDir: dir, given: settings, log })
-  await node.store({ ...initialMembership(null), state: 'registering', nodeId: NodeId.parse('n-1') } as never)
+  await node.store({ ...initialMembership(null), state: 'registering', nodeId: NodeId.parse('n-1') } as never, 4711)
   recordPromise('the record of the node', [dir.path('node.json')])
   await dir.writeSecret('nested/secret', 'value')
   recordPromise('a secret of the data directory', [dir.path('nested/secret')])

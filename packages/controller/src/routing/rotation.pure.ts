@@ -4,7 +4,7 @@ import { backoffMs } from '@muster/protocol'
 import type { AttemptEnd } from './attempt.ts'
 
 /** Failures in a row: one request may be bad, and the same client may repeat it. */
-export const maxFailures = 3
+const maxFailures = 3
 /** A client that leaves before the first byte shows a timeout only after this time. */
 const patienceMs = 30_000
 const probeBackoff = { baseMs: 1_000, maxMs: 30_000, jitter: 0 }
