@@ -245,13 +245,22 @@ describe('the whole', () => {
       'two of three',
       [settled('a', 'success'), open('b'), settled('c', 'error', { error: 'x', errorCode: 'internal' })],
       'running',
-      '2 of 3 nodes done',
+      '2 of 3 nodes done; c: x',
     ],
     [
       'S2.12 a busy worker',
       [settled('a', 'success'), open('b', { how: { ...result, isOverdue: true } })],
       'background',
-      'worker still installing in background: 1 of 2 nodes done',
+      'worker still installing in background: b; 1 of 2 nodes done',
+    ],
+    [
+      'S2.11 busy workers are named, and do not hide the final error of another node',
+      [
+        ...['a', 'b', 'c', 'd'].map((name) => open(name, { how: { ...result, isOverdue: true } })),
+        settled('e', 'error', { error: 'no space', errorCode: 'disk_full' }),
+      ],
+      'background',
+      'worker still installing in background: a, b, c, and 1 more; 1 of 5 nodes done; e: no space',
     ],
     [
       'S2.12 a worker that was busy when it was last heard',

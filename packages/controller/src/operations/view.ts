@@ -180,16 +180,27 @@ function messageOf(state: OperationState, shown: readonly NodeView[]): string {
   if (state === 'failed') return failureOf(nodes)
   if (state === 'cancelled') return nodes.find((node) => node.status === 'cancelled')?.message ?? 'cancelled'
   const progress = `${done.length - skipped} of ${counted} nodes done${beside}`
-  const busy = shown.filter(({ view, node }) => view.status === 'running_on_worker' && !(node !== null && isSilent(node))).length
-  return busy === 0 ? progress : `${stillInstallingMessage}: ${progress}`
+  const busy = shown
+    .filter(({ view, node }) => view.status === 'running_on_worker' && !(node !== null && isSilent(node)))
+    .map(({ view }) => view.node_name)
+  // A node that has failed for good is not hidden by those that are still at work.
+  const failed = done.filter((node) => node.status === 'error')
+  const soFar = failed.length === 0 ? progress : `${progress}; ${failureOf(failed)}`
+  return busy.length === 0 ? soFar : `${stillInstallingMessage}: ${firstOf(busy, ', ')}; ${soFar}`
 }
 
 /** The reasons of the first failed nodes, and the number of the others. */
 function failureOf(nodes: readonly OperationNode[]): string {
   const named = nodes.filter((node) => node.status === 'error')
-  const reasons = (named.length > 0 ? named : nodes).map((node) => `${node.node_name}: ${node.error ?? node.message}`)
-  const shown = reasons.slice(0, 3).join('; ')
-  return reasons.length > 3 ? `${shown}; and ${reasons.length - 3} more` : shown
+  return firstOf(
+    (named.length > 0 ? named : nodes).map((node) => `${node.node_name}: ${node.error ?? node.message}`),
+    '; ',
+  )
+}
+
+function firstOf(texts: readonly string[], separator: string): string {
+  const shown = texts.slice(0, 3).join(separator)
+  return texts.length > 3 ? `${shown}${separator}and ${texts.length - 3} more` : shown
 }
 
 const nextOf = (node: OperationNode): number | null => (node.next_retry_at === null ? null : Date.parse(node.next_retry_at))
