@@ -440,7 +440,7 @@ describe('an administrator', () => {
     expect(await world.state(id)).toBe('succeeded')
   })
 
-  it('retries it: nodes that were rolled back are upgraded again, ring by ring', async () => {
+  it('retries it: nodes that were rolled back or called off are upgraded, ring by ring, and it succeeds on all', async () => {
     await addAll()
     const id = await world.upgrade(names)
     await upgradeOn(id, 'a')
@@ -457,12 +457,17 @@ describe('an administrator', () => {
     expect((await world.operation(id)).nodes.map(({ ring, status, message }) => [ring, status, message])).toEqual([
       [1, 'queued', ''],
       [2, 'queued', 'waiting for ring 2'],
-      [3, 'cancelled', 'rollout stopped'],
+      [3, 'queued', 'waiting for ring 3'],
     ])
     await sql`update replicas set state = 'draining', drain_since = now() where state = 'ready' and node_id = 'a'`.execute(world.db)
     await upgradeOn(id, 'a')
     await upgradeOn(id, 'b')
-    expect(await world.operation(id)).toMatchObject({ state: 'succeeded' })
+    expect(await world.operation(id)).toMatchObject({ state: 'running' })
+    await upgradeOn(id, 'c')
+    expect(await world.operation(id)).toMatchObject({
+      ...{ state: 'succeeded', message: '3 of 3 nodes done' },
+      nodes: [{ status: 'success' }, { status: 'success' }, { status: 'success', message: '' }],
+    })
     expect(await world.store.reopen.retry({ id, nodeId: NodeId.parse('a') }, null)).toBe('nothing_failed')
   })
 })

@@ -60,18 +60,20 @@ export class ReopenStore {
     })
   }
 
-  /** Reopens failed and dead nodes: all of them, or one. */
+  /** Reopens failed and dead nodes, and those that a failed rollout called off: all of them, or one. */
   async retry({ id, nodeId }: { id: OperationId; nodeId: NodeId | null }, once: IdempotencyKey | null): Promise<RetryResult> {
     return await this.#inTurn({ id, once }, async (tx) => {
       await lockNodes(tx, sql`select node_id from operation_nodes where operation_id = ${id}`)
-      // A rollback ends as applied. An open rollout decides about its nodes.
+      // A rollback ends as applied. An open rollout decides about its nodes. A failed one has called off those that came later.
       const { rows: failed } = await sql<{ node_id: string; is_current: boolean; rollout: 'running' | 'returning' | null }>`
-        select n.node_id, coalesce(i.state in ('failed', 'dead', 'applied'), false) as is_current, (
+        select n.node_id, coalesce(i.state in ('failed', 'dead', 'applied', 'cancelled'), false) as is_current, (
           select r.state from rollouts r
           where r.operation_id = n.operation_id and r.finished_at is null and (n.ring is not null or r.state = 'returning')
         ) as rollout
         from operation_nodes n left join intents i on i.generation = n.generation
-        where n.operation_id = ${id} and n.status = 'error' and (${nodeId}::text is null or n.node_id = ${nodeId})`.execute(tx)
+        where n.operation_id = ${id} and (${nodeId}::text is null or n.node_id = ${nodeId}) and (n.status = 'error'
+          or n.status = 'cancelled' and i.state = 'cancelled' and n.ring is not null
+            and exists (select from rollouts r where r.operation_id = n.operation_id and r.state = 'failed'))`.execute(tx)
       if (failed.length === 0) return 'nothing_failed'
       const current = failed.filter((row) => row.is_current)
       if (current.length === 0) return 'superseded'
@@ -175,7 +177,7 @@ async function reopen(tx: Tx, id: OperationId, nodeIds: readonly string[]): Prom
         awaitsRing: (rings[intent.nodeId] ?? 0) > 1,
         wasSent: false,
         replaced: [],
-        note: 'note' in intent ? intent.note : '',
+        note: intent.state === 'cancelled' || !('note' in intent) ? '' : intent.note,
         totalBytes: bytes.total,
       },
       ...{ event: 'retried', detail: { operation: id } },
