@@ -1,9 +1,10 @@
 import { execFileSync } from 'node:child_process'
 import { mkdir, readdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { Digest, failureOf } from '@muster/protocol'
-import { layerOf, makeTempDir, tar, type TempDir } from '@muster/testkit'
+import { BackendName, Digest, failureOf } from '@muster/protocol'
+import { layerOf, makeImage, makeTempDir, startHostileRegistry, tar, type TempDir } from '@muster/testkit'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
+import { installContext, installerFrom, ownPlatform } from '../../test/registry-installer.ts'
 import { backendLayer, makeTestStore, never, runSh, streamOf, treeOf } from '../../test/test-store.ts'
 import { unmount } from '../../test/unmount.ts'
 
@@ -58,6 +59,29 @@ describe('on a disk of 24 MB', () => {
     await rm(ballast)
     await fetch()
     expect(await tested.store.hasBlob(digest)).toBe(true)
+    await rm(tested.root, { recursive: true })
+  })
+
+  it('E4 without a single free byte at the start of an install: disk_full in plain words, and the next try succeeds', async ({ skip }) => {
+    if (mountFailure !== null) skip(mountFailure)
+    await using tested = await makeTestStore({ root: join(temp.path, 'start') })
+    const registry = await startHostileRegistry()
+    const platform = { os: ownPlatform.os, architecture: ownPlatform.arch }
+    registry.addImage('a/b', makeImage({ layers: [tar([runSh])], platform }), '1')
+    const installer = installerFrom(registry, { store: tested.store })
+    const install = () =>
+      installer.install({ backend: BackendName.parse('b'), mode: 'install', uri: `${registry.host}/a/b:1` }, installContext())
+    const ballast = join(temp.path, 'ballast')
+    await writeFile(ballast, Buffer.alloc(25 * mb)).catch(() => undefined)
+    const failure = failureOf(await install().catch((error: unknown) => error))
+    expect(failure).toMatchObject({
+      code: 'disk_full',
+      retry: 'backoff',
+      message: expect.stringMatching(/disk of the data directory is full/),
+    })
+    await rm(ballast)
+    expect(await install()).toMatchObject({ digest: expect.stringMatching(/^sha256:/) })
+    await registry.stop()
     await rm(tested.root, { recursive: true })
   })
 
