@@ -18,6 +18,8 @@ export interface DataDir extends AsyncDisposable {
   writeFile(name: string, data: string | Uint8Array): Promise<void>
   /** Readable only by its owner. */
   writeSecret(name: string, value: string | Secret): Promise<void>
+  /** True when the directory of this process is not there any more: it was removed, replaced or unmounted. */
+  isLost(): Promise<boolean>
   /** Releases the lock. */
   release(): Promise<void>
 }
@@ -67,6 +69,7 @@ export async function openDataDir({ path: given, role, clock = systemClock, sign
     readFile: async (name) => readFile(path(name), 'utf8').catch(ifMissing(null)),
     writeFile: (name, data) => write(name, data, 0o644),
     writeSecret: (name, value) => write(name, value instanceof Secret ? value.reveal() : value, 0o600),
+    isLost: lock.isLost,
     release: lock.release,
     [Symbol.asyncDispose]: lock.release,
   }

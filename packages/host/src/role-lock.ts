@@ -17,7 +17,9 @@ const pollMs = 20
 /** A claim is created complete, so an older unreadable one is damaged. */
 const unreadableGraceMs = 2000
 
-export type RoleLock = { held: true; release(): Promise<void> } | { held: false; holderPid: number | null }
+export type RoleLock =
+  /** `isLost`: the claim is gone, so another process may take the lock. */
+  { held: true; release(): Promise<void>; isLost(): Promise<boolean> } | { held: false; holderPid: number | null }
 
 export interface RoleLockOptions {
   readonly directory: string
@@ -32,11 +34,12 @@ export async function acquireRoleLock({ directory, role, clock, signal }: RoleLo
   const claim = join(directory, claimName(role, own))
   if (!(await writeClaim(claim, own))) return { held: false, holderPid: own.pid }
   const release = (): Promise<void> => rm(claim, { force: true })
+  const isLost = (): Promise<boolean> => stat(claim).then(() => false, isMissing)
   try {
     const deadline = clock.monotonic() + patienceMs
     for (;;) {
       const rivals = await liveRivals({ directory, role, own, now: clock.now() })
-      if (rivals.length === 0) return { held: true, release }
+      if (rivals.length === 0) return { held: true, release, isLost }
       const known = rivals.filter((rival) => rival !== null)
       if (known.some((rival) => isOlder(rival, own)) || clock.monotonic() >= deadline) {
         await release()
@@ -49,6 +52,9 @@ export async function acquireRoleLock({ directory, role, clock, signal }: RoleLo
     throw error
   }
 }
+
+/** A disk that cannot be read just now is no proof that the file is gone. */
+const isMissing = (error: unknown): boolean => ['ENOENT', 'ENOTDIR'].includes(String(errorCode(error)))
 
 /** Unique to the process: no two processes write the same file, and a name is never reused. */
 function claimName(role: string, { pid, started, boot }: ProcessIdentity): string {

@@ -37,12 +37,17 @@ export async function startWorker(deps: WorkerDeps): Promise<Worker> {
   deps.signal?.addEventListener('abort', onAbort, { once: true })
 
   const live: LiveState = { membership: null, session: null, replicas: null }
+  const lost = watchDataDir(deps, stopping)
   const ended = run({ ...deps, settings: node.settings, node, key, stop, signal: stopping.signal }, live)
     .catch((error: unknown): WorkerEnd => {
       if (stopping.signal.aborted && error === stopping.signal.reason) return { code: 0, message: String(error) }
       if (error instanceof FleetError) return { code: 1, message: error.message }
       deps.log.error('worker failed', { error })
       return { code: 1, message: `the worker failed: ${errorMessage(error)}` }
+    })
+    .then(async (end) => {
+      stop(end.message)
+      return (await lost) ?? end
     })
     .finally(() => deps.signal?.removeEventListener('abort', onAbort))
   return {
@@ -53,6 +58,30 @@ export async function startWorker(deps: WorkerDeps): Promise<Worker> {
     },
     kill: async () => await live.replicas?.kill(),
     ended,
+  }
+}
+
+const watchEveryMs = 5_000
+
+/**
+ * Stops a worker without a data directory: it has neither identity nor journal, and an accepted command would be written into a
+ * file that nobody can find. Resolves when the worker stops; null: for another reason.
+ */
+async function watchDataDir(
+  { dataDir, clock, log }: Pick<WorkerDeps, 'dataDir' | 'clock' | 'log'>,
+  stopping: AbortController,
+): Promise<WorkerEnd | null> {
+  for (;;) {
+    const isAwake = await clock.sleep(watchEveryMs, stopping.signal).then(
+      () => true,
+      () => false,
+    )
+    if (!isAwake || stopping.signal.aborted) return null
+    if (!(await dataDir.isLost())) continue
+    const message = `the data directory ${dataDir.root} was removed or replaced while the worker ran; restore it, or join again with a new one`
+    log.error('data directory lost; stopping', { path: dataDir.root })
+    stopping.abort(message)
+    return { code: 1, message }
   }
 }
 

@@ -1,4 +1,4 @@
-import { cp, readFile, stat, writeFile } from 'node:fs/promises'
+import { cp, mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { BusError, connectNats, type Bus } from '@muster/bus'
 import { mintGatewayToken, openDataDir, silentLog, systemClock } from '@muster/host'
@@ -415,6 +415,22 @@ describe('the data directory', () => {
     const { directory, start } = await world()
     await start()
     await expect(openDataDir({ path: directory, role: 'worker' })).rejects.toThrow(`in use by process ${process.pid}`)
+  })
+
+  it.each<[string, (directory: string) => Promise<unknown>]>([
+    ['removed', (directory) => rm(directory, { recursive: true })],
+    ['replaced by an empty one', async (directory) => await mkdir(await rename(directory, `${directory}-old`).then(() => directory))],
+  ])('that is %s stops the worker, which says goodbye and why', async (_, change) => {
+    const { cluster, start, approve, directory, oneMore, events } = await world()
+    const hurried = { ...systemClock, sleep: (ms: number, signal?: AbortSignal) => systemClock.sleep(ms / 20, signal) }
+    const own = join(directory, 'own')
+    const worker = await start({ directory: own, clock: hurried })
+    await pendingNode(cluster)
+    approve()
+    await oneMore()
+    await change(own)
+    expect(await worker.ended).toEqual({ code: 1, message: expect.stringContaining(`the data directory ${own} was removed or replaced`) })
+    await waitFor(() => events.some(({ type }) => type === 'leaving'), { what: 'a goodbye' })
   })
 
   it('holds a key that only its owner can read, and that stays', async () => {
