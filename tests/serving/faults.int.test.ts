@@ -65,6 +65,19 @@ describe('a backend that breaks off', () => {
     expect(node.requests.length).toBeGreaterThan(0)
   })
 
+  it('in the middle of a stream, after an error of its own: the client gets that error, and no other', async () => {
+    node.behave(replica, (_, response) => {
+      response.writeHead(200, { 'content-type': 'text/event-stream' })
+      response.write(`${chunkOf('one')}data: {"error":{"message":"CUDA out of memory"}}\n\n`, () =>
+        setImmediate(() => response.socket?.resetAndDestroy()),
+      )
+    })
+    const { got, ended } = rawPost('{"model":"tiny","stream":true}')
+    await ended
+    expect(got()).toContain('CUDA out of memory')
+    expect(got()).not.toMatch(/backend_cut|\[DONE\]|\r\n0\r\n\r\n$/)
+  })
+
   it("G6 which OpenAI's client throws as an error", async () => {
     node.behave(replica, (_, response) => {
       response.writeHead(200, { 'content-type': 'text/event-stream' })

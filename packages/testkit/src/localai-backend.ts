@@ -11,6 +11,8 @@ export type LocalAiScript = Readonly<{
   /** LoadModel refuses, with this message; or fails as a call. */
   refuse_load?: string
   fail_load?: string
+  /** LoadModel prints this and ends the process. */
+  die_load?: string
   /** The model that it reports, whatever it was commanded to load. */
   actual_model?: string
   unhealthy?: boolean

@@ -128,6 +128,10 @@ function embedding(call) {
 async function loadModel(call) {
   const wanted = optionsIn(call.request.Options)
   if (wanted.load_ms) await pause(wanted.load_ms)
+  if (wanted.die_load) {
+    process.stderr.write(`${wanted.die_load}\n`)
+    process.exit(3)
+  }
   if (wanted.refuse_load) return { success: false, message: wanted.refuse_load }
   if (wanted.fail_load) throw refusal(status.UNKNOWN, wanted.fail_load)
   options = wanted

@@ -32,7 +32,12 @@ export type ReadinessWatch = Readonly<{
   signal: AbortSignal
   /** Called on every sign of life. */
   onSign: () => void
+  /** Called with each question, and again when the process did not answer it well. */
+  onPoll?: (poll: ReadinessPoll) => void
 }>
+
+/** `what`: the question. `last`: what came of it, as the end of "at last …". */
+export type ReadinessPoll = Readonly<{ what: string; times: number; last: string }>
 
 export interface Driver {
   readonly name: 'openai-http' | 'localai-grpc'

@@ -46,8 +46,10 @@ async function waitUntilReady(
   { spec, address, watch }: { spec: ReplicaSpec; address: BackendAddress; watch: ReadinessWatch },
 ) {
   await using probe = disposable(openPool(address))
+  const what = `GET ${healthPath(spec)}`
   let last = 'it gave no answer'
   for (let attempt = 1; ; attempt++) {
+    watch.onPoll?.({ what, times: attempt, last })
     const health = await pollHealth(probe.pool, healthPath(spec), watch.signal)
     if (watch.signal.aborted) throw notReady(spec, last, watch.signal.reason)
     if (typeof health === 'object') {
@@ -55,10 +57,11 @@ async function waitUntilReady(
       if (typeof identity === 'object') throw anotherOne(spec, { address, other: identity.other })
       if (health.status === 200) return
     }
-    const now = typeof health === 'object' ? `it answered ${health.status} ${health.text.trim().slice(0, 500)}` : health
+    const now = typeof health === 'object' ? `it answered ${health.status} ${health.text.trim().slice(0, 500)}`.trimEnd() : health
     // The same response again proves only that the process runs, which is known already.
     if (typeof health === 'object' && now !== last) watch.onSign()
     last = now
+    watch.onPoll?.({ what, times: attempt, last })
     await clock.sleep(backoffMs(attempt, pollBackoff, 0), watch.signal).catch(() => undefined)
   }
 }
@@ -67,7 +70,7 @@ async function pollHealth(dispatcher: Dispatcher, path: string, signal: AbortSig
   try {
     return await readHealth(dispatcher, path, AbortSignal.any([signal, AbortSignal.timeout(answerMs)]))
   } catch (error) {
-    return error instanceof Error ? `no answer: ${error.message}` : 'no answer'
+    return error instanceof Error ? `it gave no answer: ${error.message}` : 'it gave no answer'
   }
 }
 

@@ -19,6 +19,7 @@ import {
   type ReplicaState,
   unreachable,
 } from '@muster/protocol'
+import type { ReadinessPoll } from '../drivers/driver.ts'
 import type { OutgoingEvent, ProgressState } from '../work/reports.ts'
 import type { ReplicaRecord } from './replica.ts'
 
@@ -147,10 +148,17 @@ function exitFailure(exit: Exit): Failure {
   return { code: 'unavailable', retry: 'backoff', message }
 }
 
-export function silenceFailure(silenceMs: number, lines: readonly string[]): Failure {
-  const message = `its process was not ready and gave no sign of life for ${Math.round(silenceMs / 1000)} s, so it was stopped${lastOutput(lines)}`
-  return { code: 'timeout', retry: 'backoff', message }
+export function silenceFailure(silenceMs: number, poll: ReadinessPoll | null, lines: readonly string[]): Failure {
+  const polled = poll === null ? '' : `; ${poll.what} was tried ${poll.times} times; at last ${poll.last}`
+  const silence = `its process was not ready and gave no sign of life for ${Math.round(silenceMs / 1000)} s, so it was stopped`
+  return { code: 'timeout', retry: 'backoff', message: `${silence}${polled}${lastOutput(lines)}` }
 }
+
+/** A connection to a process that did not end: its output is all that tells why. */
+export const withOutput = (failure: Failure, lines: readonly string[]): Failure => ({
+  ...failure,
+  message: `${failure.message}${lastOutput(lines)}`,
+})
 
 function exitReason({ code, signal }: Pick<Exit, 'code' | 'signal'>): string {
   if (signal !== null) return `killed by ${signal}${signal === 'SIGKILL' ? ' (out of memory, or by hand)' : ''}`

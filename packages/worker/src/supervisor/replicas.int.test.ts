@@ -2,7 +2,7 @@
 import { readFile, stat } from 'node:fs/promises'
 import { createServer, type Server } from 'node:http'
 import { identifyProcess, systemClock } from '@muster/host'
-import { OperationId, ReplicaId, type NodeEvent } from '@muster/protocol'
+import { FleetError, OperationId, ReplicaId, type NodeEvent } from '@muster/protocol'
 import { boundMs, waitFor } from '@muster/testkit'
 import { describe, expect, it } from 'vitest'
 import { askState, loadOf, replicaId, startReplicas, type ReplicasWorld } from '../../test/replicas-world.ts'
@@ -153,18 +153,34 @@ describe('processes that misbehave', () => {
     await waitFor(() => world.replicas.running().length === 0, { what: 'the slot to be free' })
   })
 
-  it.each([{ never_listen: true }, { hang_at_readiness: true }])(
-    'F2 one that is never ready (%o) is stopped after silence',
-    async (life) => {
-      await using world = await startReplicas({ pace: { silenceMs: 1_000, graceMs: 500 } })
-      await world.replicas.load(loadOf('r-1', { ...life, ignore_sigterm: true }))
-      expect(await world.result('op-r-1')).toMatchObject({
-        state: 'failed',
-        failure: { code: 'timeout', retry: 'backoff', message: expect.stringMatching(/no sign of life for 1 s[^]*a test double/) },
-      })
-      expect(await world.pids('r-1')).toEqual([])
-    },
-  )
+  it('one whose connection breaks because it ends is reported with its exit and last output, not as a lost connection', async () => {
+    const lost = new FleetError({ code: 'unavailable', retry: 'backoff', message: 'Connection dropped' })
+    const driver = createOpenAiHttpDriver({ clock: systemClock })
+    const drivers = { 'openai-http': { ...driver, addressKind: () => 'unix' as const, waitUntilReady: () => Promise.reject(lost) } }
+    await using world = await startReplicas({ ...quick, drivers })
+    await world.replicas.load(loadOf('r-1', { start_delay_ms: 300, crash_at_start: 'no such tensor', exit_code: 3 }))
+    const message = expect.stringMatching(/^its process ended before it was ready: exit code 3[^]*no such tensor/)
+    expect(await world.result('op-r-1')).toMatchObject({ state: 'failed', failure: { code: 'unavailable', message } })
+    await world.replicas.load(loadOf('r-2', { never_listen: true }))
+    expect(await world.result('op-r-2')).toMatchObject({
+      failure: { message: expect.stringMatching(/^Connection dropped; last output:\n.*a test double/) },
+    })
+  })
+
+  it.each([
+    [{ never_listen: true }, /127\.0\.0\.1:\d+ was tried \d+ times; at last nothing listened there/],
+    [{ hang_at_readiness: true }, /GET \/health was tried \d+ times; at last it gave no answer/],
+    [{ unhealthy: true }, /GET \/health was tried \d+ times; at last it answered 503/],
+  ])('F2 one that is never ready (%o) is stopped after silence', async (life, asked) => {
+    await using world = await startReplicas({ pace: { silenceMs: 1_000, graceMs: 500 } })
+    await world.replicas.load(loadOf('r-1', { ...life, ignore_sigterm: true }))
+    expect(await world.result('op-r-1')).toMatchObject({
+      state: 'failed',
+      failure: { code: 'timeout', retry: 'backoff', message: expect.stringMatching(/no sign of life for 1 s[^]*a test double/) },
+    })
+    expect((await world.result('op-r-1')).failure?.message).toMatch(asked)
+    expect(await world.pids('r-1')).toEqual([])
+  })
 
   it('F3 W39 S3.11 one that is killed is noticed at once, and the next load has a fresh process', async () => {
     await using world = await startReplicas()

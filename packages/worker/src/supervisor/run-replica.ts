@@ -4,16 +4,16 @@
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { z } from 'zod'
-import { abortable, type Clock, type Log } from '@muster/host'
+import { abortable, type Clock, type Log, settlesWithin } from '@muster/host'
 import { type BackendName, type Digest, type Failure, failureOf, FleetError, ModelConfig, type ReplicaId } from '@muster/protocol'
-import type { BackendAddress, Driver, ReplicaSpec } from '../drivers/driver.ts'
+import { showAddress, type BackendAddress, type Driver, type ReadinessPoll, type ReplicaSpec } from '../drivers/driver.ts'
 import type { BackendStore } from '../storage/backend-store.ts'
 import { storageFailureOf } from '../storage/disk-space.ts'
 import { listedDigest, matchesDigest } from '../storage/records.ts'
 import type { SignOptions } from '../storage/trees.ts'
 import type { BackendDescription } from '../storage/unpack/tree-manifest.ts'
 import { findListener, type LeadProcess, spawnProcess, stopProcess } from './backend-process.ts'
-import { type Run, runOf, silenceFailure } from './replica.pure.ts'
+import { type Run, runOf, silenceFailure, withOutput } from './replica.pure.ts'
 import { isGone, move, type Replica, type ReplicaDeps, type ReplicaRecord, stateOf, untilIdle } from './replica.ts'
 
 /** `turn`: resolves when its slot is free. Never rejects. */
@@ -145,7 +145,10 @@ async function awaitReady(replica: Replica, started: StartedProcess, deps: Repli
   const { spec, address, driver, process } = started
   const over = new AbortController()
   const signal = AbortSignal.any([replica.loadAbort.signal, over.signal])
-  const sign = { last: deps.clock.monotonic() }
+  const sign: Sign = { last: deps.clock.monotonic(), poll: null }
+  const onPoll = (poll: ReadinessPoll): void => {
+    sign.poll = poll
+  }
   const onSign = (): void => {
     sign.last = deps.clock.monotonic()
     replica.reporter.sign()
@@ -155,9 +158,9 @@ async function awaitReady(replica: Replica, started: StartedProcess, deps: Repli
   try {
     signal.throwIfAborted()
     const becomeReady = async (): Promise<void> => {
-      await waitUntilListening({ replica, address, process, signal }, deps)
-      if (!replica.record.isBare) await driver.waitUntilReady(spec, address, { signal, onSign })
-      await waitUntilListening({ replica, address, process, signal }, deps)
+      await waitUntilListening({ replica, address, process, signal, onPoll }, deps)
+      if (!replica.record.isBare) await driver.waitUntilReady(spec, address, { signal, onSign, onPoll })
+      await waitUntilListening({ replica, address, process, signal, onPoll }, deps)
     }
     // A driver that ignores the signal must not keep the replica of a dead process from ending.
     await abortable(becomeReady(), signal)
@@ -168,15 +171,23 @@ async function awaitReady(replica: Replica, started: StartedProcess, deps: Repli
 
 const ended = (): FleetError => new FleetError({ code: 'unavailable', retry: 'backoff', message: 'its process ended before it was ready' })
 
-type StartedBackend = Readonly<{ replica: Replica; address: BackendAddress; process: LeadProcess; signal: AbortSignal }>
+type StartedBackend = Readonly<{
+  replica: Replica
+  address: BackendAddress
+  process: LeadProcess
+  signal: AbortSignal
+  onPoll: (poll: ReadinessPoll) => void
+}>
 
-async function waitUntilListening({ replica, address, process, signal }: StartedBackend, { workerId, clock }: ReplicaDeps): Promise<void> {
+async function waitUntilListening(started: StartedBackend, { workerId, clock }: ReplicaDeps): Promise<void> {
+  const { replica, address, process, signal, onPoll } = started
   // A socket in a private directory needs no proof; on a port, no request is sent before the listener is known.
   if (address.kind === 'unix') return
   const owner = { group: process.identity.pid, replicaId: replica.id, workerId }
-  for (let foreign = 0; ;) {
+  for (let [foreign, times] = [0, 1]; ; times += 1) {
     const found = await findListener(address.port, owner)
     if (found === 'ours') return
+    onPoll({ what: showAddress(address), times, last: 'nothing listened there' })
     // Twice: one process of the replica may hand the port to another during the scan.
     foreign = found === 'foreign' ? foreign + 1 : 0
     if (foreign > 1) throw portTaken(replica.id, address.port)
@@ -191,7 +202,9 @@ const portTaken = (id: ReplicaId, port: number): FleetError =>
     message: `another program took port ${port} before the process of ${id} could listen there; another port is tried next`,
   })
 
-type Silence = Readonly<{ sign: { last: number }; onSign: () => void; over: AbortController; pid: number }>
+/** The last sign of life, and the last question without a good answer. */
+type Sign = { last: number; poll: ReadinessPoll | null }
+type Silence = Readonly<{ sign: Sign; onSign: () => void; over: AbortController; pid: number }>
 
 /** Output and disk reads of the process are signs of life too. */
 async function watchSilence(replica: Replica, { sign, onSign, over, pid }: Silence, deps: ReplicaDeps): Promise<void> {
@@ -208,7 +221,7 @@ async function watchSilence(replica: Replica, { sign, onSign, over, pid }: Silen
       return
     }
   }
-  over.abort(new FleetError(silenceFailure(pace.silenceMs, await logs.lastLines(replica.id))))
+  over.abort(new FleetError(silenceFailure(pace.silenceMs, sign.poll, await logs.lastLines(replica.id))))
 }
 
 async function bytesRead(pid: number): Promise<string> {
@@ -238,8 +251,16 @@ async function failLoad(replica: Replica, error: unknown, deps: ReplicaDeps): Pr
   if (replica.isShuttingDown) return await leaveToNextStart(replica, deps)
   const known = storageFailureOf(error)
   if (!(known instanceof FleetError)) deps.log.error('load failed unexpectedly', { replica_id: replica.id, error })
-  await endReplica(replica, replica.cancelFailure ?? failureOf(known), deps)
+  if (replica.cancelFailure !== null) return await endReplica(replica, replica.cancelFailure, deps)
+  const failure = failureOf(known)
+  if (run === null || replica.process === null || failure.code !== 'unavailable') return await endReplica(replica, failure, deps)
+  // The connection to a process that ends breaks before its exit is seen: the exit and its last output say why.
+  if (await settlesWithin({ clock: deps.clock, ms: exitSeenMs }, replica.process.exited)) return await replica.gone.promise
+  await endReplica(replica, withOutput(failure, await deps.logs.lastLines(replica.id)), deps)
 }
+
+/** An exit is seen within milliseconds; a core dump takes longer. */
+const exitSeenMs = 1_000
 
 /** The worker stops: the next start runs the load from its beginning. */
 async function leaveToNextStart(replica: Replica, deps: ReplicaDeps): Promise<void> {

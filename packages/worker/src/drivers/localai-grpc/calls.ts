@@ -1,5 +1,5 @@
 // The calls of the driver: loading a model, recognizing one, and serving requests.
-import type { Clock } from '@muster/host'
+import { errorMessage, type Clock } from '@muster/host'
 import { backoffMs, FleetError } from '@muster/protocol'
 import type { BackendAddress, BackendConnection, ReadinessWatch, ReplicaSpec } from '../driver.ts'
 import { type BackendClient, createBackendClient, fieldsOf, GrpcFailure } from './client.ts'
@@ -36,15 +36,17 @@ function acquireClient(address: BackendAddress): Disposable & { readonly client:
 }
 
 async function waitUntilHealthy(clock: Clock, client: BackendClient, { spec, watch }: Readiness): Promise<void> {
-  let last = 'no answer'
+  let last = 'it gave no answer'
   for (let attempt = 1; ; attempt++) {
+    watch.onPoll?.({ what: 'Health over gRPC', times: attempt, last })
     const health = await client.health({}, { signal: watch.signal, timeoutMs: answerMs }).then(
       ({ message }) => message.toString('utf8').slice(0, 500),
       (error: unknown) => error,
     )
     if (health === 'OK') return
     if (watch.signal.aborted) throw notReady(spec, last)
-    last = typeof health === 'string' ? `it answered ${JSON.stringify(health)}` : health instanceof Error ? health.message : 'no answer'
+    last = typeof health === 'string' ? `it answered ${JSON.stringify(health)}` : `it gave no answer: ${errorMessage(health)}`
+    watch.onPoll?.({ what: 'Health over gRPC', times: attempt, last })
     await clock.sleep(backoffMs(attempt, pollBackoff, 0), watch.signal).catch(() => undefined)
   }
 }
@@ -61,12 +63,20 @@ async function load(clock: Clock, client: BackendClient, { spec, watch, threads 
     if (!success) throw loadFailed(spec, message === '' ? 'the backend gave no reason' : message)
     watch.onSign()
   } catch (error) {
-    throw error instanceof GrpcFailure ? loadFailed(spec, error.message, error) : error
+    if (!(error instanceof GrpcFailure)) throw error
+    // The words of the transport: only the exit of the process, if it ended, tells why.
+    throw error.code === 'UNAVAILABLE' ? connectionLost(spec, error) : loadFailed(spec, error.message, error)
   } finally {
     over.abort()
     await signs
   }
 }
+
+const connectionLost = ({ backend, model }: ReplicaSpec, cause: GrpcFailure): FleetError =>
+  new FleetError(
+    { code: 'unavailable', retry: 'backoff', message: `the connection to ${backend} was lost while it loaded ${model}: ${cause.message}` },
+    { cause },
+  )
 
 async function reportSigns(
   clock: Clock,

@@ -85,6 +85,18 @@ describe('loading', () => {
     expect(await driver.recognizes(given, address, AbortSignal.timeout(5_000))).toBe(false)
   })
 
+  it('a backend that ends while it loads is a lost connection, not an answer of the backend', async () => {
+    const given = spec({ die_load: 'no such tensor' })
+    const { address } = await world.start(given)
+    await expect(driver.waitUntilReady(given, address, watch())).rejects.toMatchObject({
+      failure: {
+        code: 'unavailable',
+        retry: 'backoff',
+        message: expect.stringMatching(/^the connection to scripted was lost while it loaded/),
+      },
+    })
+  })
+
   it('ends on abort, while it waits and while it loads', async () => {
     const given = spec({ load_ms: 60_000 })
     const { address } = await world.start(given)
@@ -276,13 +288,16 @@ describe('failures', () => {
   })
 
   it.each([
-    ['G6 dies', { die_after: 2 }],
-    ['fails', { refuse_after: 2 }],
-  ])('I18 a backend that %s in the middle leaves an answer that is visibly cut', async (_, script) => {
+    ['G6 dies', { die_after: 2 }, /the process of replica g-\d+ gave no answer/],
+    ['fails', { refuse_after: 2 }, /"message":"the backend scripted failed: told to fail in the middle"/],
+  ])('I18 a backend that %s in the middle leaves an answer that is visibly cut', async (_, script, error) => {
     const replica = await world.serve(spec())
     const { text, isWhole } = await readText(await say({ tokens: 5, delay_ms: 5, ...script }, { stream: true }, replica))
     expect(isWhole).toBe(false)
     expect(text).not.toMatch(/token-2|\[DONE\]|finish_reason":"/)
+    // The last event is the error, in the backend's own words where it has some.
+    expect(text.trimEnd().split('\n\n').at(-1)).toMatch(/^data: \{"error":/)
+    expect(text).toMatch(error)
     await waitFor(() => world.inFlight() === 0, { what: 'nothing in flight' })
   })
 

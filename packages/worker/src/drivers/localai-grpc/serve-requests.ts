@@ -1,12 +1,21 @@
 // Serves OpenAI's requests with a LocalAI backend: chats and completions (whole or streamed), embeddings, tokenization.
 import type { z } from 'zod'
-import { newId } from '@muster/host'
+import { errorMessage, newId } from '@muster/host'
 import { GrpcFailure } from './client.ts'
 import { answer, callerGone, type Exchange, readBody, refusalFrom, refuse } from './exchange.ts'
 import type { EmbeddingResult, PredictOptions, Reply } from './messages.ts'
 import { ChatRequest, CompletionRequest, EmbeddingsRequest, Sampling, TokenizeRequest } from './openai-request.ts'
 import { modelIdentityOf } from './load-options.pure.ts'
-import { chunksOf, embeddingsAnswer, firstChunk, type Head, ReplyReader, lastChunks, wholeAnswer } from './openai-response.pure.ts'
+import {
+  chunksOf,
+  embeddingsAnswer,
+  firstChunk,
+  type Head,
+  openAiError,
+  ReplyReader,
+  lastChunks,
+  wholeAnswer,
+} from './openai-response.pure.ts'
 import { chatOptions, completionOptions, type Rejection, tokenLimit } from './predict-options.pure.ts'
 
 type GenerationRequest = z.output<typeof ChatRequest> | z.output<typeof CompletionRequest>
@@ -81,15 +90,23 @@ function stream(exchange: Exchange, job: Job): Promise<void> {
   })
   replies.onFailure((failure) => {
     if (response.destroyed || response.writableEnded) return
-    // After the first byte an error response is impossible: the stream is cut.
-    if (response.headersSent) return void response.destroy()
     try {
-      refuse(exchange, refusalFrom(spec, failure))
+      const refusal = refusalFrom(spec, failure)
+      if (response.headersSent) cutStream(exchange, refusal.message)
+      else refuse(exchange, refusal)
     } catch (error) {
-      reject(error instanceof Error ? error : new Error(String(error)))
+      if (response.headersSent) cutStream(exchange, errorMessage(error))
+      else reject(error instanceof Error ? error : new Error(String(error)))
     }
   })
   return promise
+}
+
+/** After the first byte an error response is impossible: the stream ends with an error event, and is cut. */
+function cutStream({ response }: Exchange, message: string): void {
+  response.write(`data: ${JSON.stringify(openAiError(500, message))}\n\n`)
+  // Without the final chunk, which would mark the response as complete. Written data still arrives.
+  response.socket?.destroySoon()
 }
 
 function begin({ response, headers }: Exchange, head: Head): void {
