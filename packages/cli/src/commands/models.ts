@@ -112,9 +112,9 @@ function startOperation(submit: Submit): ClientCommand['run'] {
 const modelsInstall: ClientCommand = {
   name: 'install',
   summary: 'Install a model of a gallery: its configuration and its files',
-  arguments: [['<name>', 'as `muster models gallery` shows it']],
+  arguments: [['<name>', 'as `muster models gallery` shows it, or GALLERY@NAME for one gallery']],
   options: followOptions(),
-  examples: ['muster models install tiny'],
+  examples: ['muster models install tiny', 'muster models install internal@tiny'],
   run: startOperation(({ api }, model) => api.call(modelRoutes.install, { body: { model }, idempotencyKey: newId() })),
 }
 

@@ -2,7 +2,7 @@
 import { newId } from '@muster/host'
 import { type ModelName, modelRoutes as routes, OperationId } from '@muster/protocol'
 import { type Principal, principalName } from '../auth/principal.ts'
-import type { ModelCatalogue } from '../models/model-catalogue.ts'
+import { firstOffers, type ModelCatalogue } from '../models/model-catalogue.ts'
 import type { ModelSubmissions } from '../models/submit.ts'
 import type { ModelStore } from '../store/models.ts'
 import type { SubmissionStore } from '../store/submissions.ts'
@@ -60,7 +60,7 @@ export function modelGalleryEndpoints(deps: ModelGalleryDeps): Endpoint[] {
       const [{ models, problems }, installed] = await Promise.all([deps.catalogue(), deps.list.list()])
       const names = new Set<string>(installed.map(({ name }) => name))
       return {
-        models: models.map(({ gallery, entry: { config, files: _files, ...about } }) => ({
+        models: firstOffers(models).map(({ gallery, entry: { config, files: _files, ...about } }) => ({
           ...about,
           gallery,
           backend: typeof config['backend'] === 'string' ? config['backend'] : '',

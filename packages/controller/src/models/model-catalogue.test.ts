@@ -7,7 +7,12 @@ const away: Failure = { code: 'unavailable', retry: 'backoff', message: 'h.examp
 const broken: Failure = { code: 'invalid', retry: 'never', message: 'line 1: not a list' }
 const offered = (problems: Readonly<Record<string, Failure>>): OfferedModels => ({
   order: ['builtin', 'first', 'second', 'third'],
-  models: [{ gallery: 'second', entry: ModelGalleryEntry.parse({ name: 'small', config: { backend: 'llama' } }) }],
+  models: ['second', 'third'].flatMap((gallery) =>
+    ['small', 'odd@small'].map((name) => ({
+      gallery,
+      entry: ModelGalleryEntry.parse({ name, description: gallery, config: { backend: gallery === 'second' ? 'llama' : 'other' } }),
+    })),
+  ),
   problems: Object.entries(problems).map(([gallery, failure]) => ({ gallery, failure })),
 })
 function install(model: string, problems: Readonly<Record<string, Failure>>) {
@@ -26,8 +31,23 @@ describe('a model of a gallery', () => {
   it.each([away, broken])('is not taken while a gallery before it cannot be read: %j', (failure) => {
     const refusal = install('small', { first: failure })
     expect(refusal).toMatchObject({ status: 503, code: 'source_unavailable' })
-    expect(refusal).toMatchObject({ message: expect.stringMatching(/first comes before second.*small.*remove it/) as string })
+    expect(refusal).toMatchObject({
+      message: expect.stringMatching(/first comes before second.*small.*remove it, or install second@small/) as string,
+    })
     expect(refusal).toMatchObject({ message: expect.stringContaining(failure.message) as string })
+  })
+
+  it('is taken from the gallery that the request names, whatever happens to the others', () => {
+    expect(install('third@small', {})).toMatchObject({ name: 'small', backend: 'other' })
+    expect(install('third@small', { first: away, builtin: broken })).toMatchObject({ name: 'small', backend: 'other' })
+    expect(install('odd@small', {})).toMatchObject({ name: 'odd@small', backend: 'llama' })
+    expect(install('third@odd@small', {})).toMatchObject({ name: 'odd@small', backend: 'other' })
+  })
+
+  it('is not looked for in other galleries than the one that the request names', () => {
+    expect(install('first@small', {})).toMatchObject({ status: 404, message: expect.stringContaining('first does not offer') as string })
+    expect(install('first@small', { first: away })).toMatchObject({ status: 503, message: expect.stringContaining('503') as string })
+    expect(install('nobody@small', {})).toMatchObject({ status: 404, message: expect.stringContaining('nobody@small') as string })
   })
 
   it('is unknown only if no gallery may be readable later', () => {

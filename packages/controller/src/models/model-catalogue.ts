@@ -23,7 +23,7 @@ import { checkConfig, InvalidConfig } from './config.ts'
 export interface OfferedModels {
   /** The names of all galleries in lookup order, also of those that cannot be read. */
   readonly order: readonly string[]
-  /** In lookup order: if several galleries offer a name, the first one wins. */
+  /** In lookup order. If several galleries offer a name, the first one wins, unless a request names another one. */
   readonly models: readonly Readonly<{ gallery: string; entry: ModelGalleryEntry }>[]
   readonly problems: readonly Readonly<{ gallery: string; failure: Failure }>[]
 }
@@ -53,11 +53,9 @@ export function createModelCatalogue({ galleries: store, builtin, outbound, stop
     const own = (await builtin).models.map((entry) => ({ gallery: builtinGalleryName, entry }))
     const addresses = (await store.list()).filter(({ kind }) => kind === 'model')
     const found = await Promise.all(addresses.map(readOne))
-    const all = [...own, ...found.flatMap(({ models }) => models)]
-    const first = new Map(all.toReversed().map((model) => [model.entry.name, model]))
     return {
       order: [builtinGalleryName, ...addresses.map(({ name }) => name)],
-      models: all.filter((model) => first.get(model.entry.name) === model),
+      models: [...own, ...found.flatMap(({ models }) => models)],
       problems: found.flatMap(({ problems }) => problems),
     }
   }, clock)
@@ -68,15 +66,38 @@ async function textOf(builtin: BuiltinBlobs, digest: Digest): Promise<string> {
   return size === 0 ? '' : await text(builtin.open(digest, { start: 0, end: size - 1 }))
 }
 
-/** Throws SourceUnavailable while the model is uncertain because a gallery cannot be read, else FleetError `not_found`. */
-export function findModel({ order, models, problems }: OfferedModels, name: ModelName): ModelConfig {
+/** Each name once. */
+export function firstOffers(models: OfferedModels['models']): OfferedModels['models'] {
+  const first = new Map(models.toReversed().map((model) => [model.entry.name, model]))
+  return models.filter((model) => first.get(model.entry.name) === model)
+}
+
+/**
+ * `reference`: a name, or `gallery@name` for the entry of one gallery. A name may contain an @ as well, and wins. Throws
+ * SourceUnavailable while the model is uncertain because a gallery cannot be read, else FleetError `not_found`.
+ */
+export function findModel({ order, models, problems }: OfferedModels, reference: ModelName): ModelConfig {
+  const [gallery = '', name = ''] = splitAtFirst(reference)
+  if (!order.includes(gallery) || models.some(({ entry }) => entry.name === reference))
+    return findFirst({ order, models, problems }, reference)
+  const found = models.find((each) => each.gallery === gallery && each.entry.name === name)
+  if (found !== undefined) return configOf(found)
+  const unread = problems.find((each) => each.gallery === gallery)
+  if (unread !== undefined)
+    throw new SourceUnavailable(`the gallery ${gallery} cannot be read (${unread.failure.message}); wait until it can be read`)
+  throw notOffered(`the gallery ${gallery} does not offer a model ${name}; GET /api/models/gallery lists all offered models`)
+}
+
+const splitAtFirst = (reference: string): string[] => [/^[^@]*/.exec(reference)?.[0] ?? '', reference.replace(/^[^@]*@?/, '')]
+
+function findFirst({ order, models, problems }: OfferedModels, name: ModelName): ModelConfig {
   const found = models.find(({ entry }) => entry.name === name)
   if (found !== undefined) {
     const { gallery } = found
     const earlier = problems.find((each) => order.indexOf(each.gallery) < order.indexOf(gallery))
     if (earlier === undefined) return configOf(found)
     const what = `the gallery ${earlier.gallery} comes before ${gallery}, which offers ${name}, and cannot be read`
-    throw new SourceUnavailable(`${what} (${earlier.failure.message}); wait until it can be read, or remove it`)
+    throw new SourceUnavailable(`${what} (${earlier.failure.message}); wait until it can be read, remove it, or install ${gallery}@${name}`)
   }
   const unread = problems.map(({ gallery, failure }) => `${gallery} (${failure.message})`).join('; ')
   const beside = unread === '' ? '' : `; these cannot be read now: ${unread}`

@@ -38,9 +38,11 @@ export function createModelSubmissions({ models, nodes, catalogue, store, wake }
     }),
     unload: waking((submission, once) => store.unload(submission, once)),
     remove: waking((submission, once) => store.remove(submission, once)),
-    install: waking(async (submission, once) => {
+    // The request may name a gallery beside the model.
+    install: async (submission, once) => {
       const config = findModel(await catalogue(), submission.model)
-      return await store.install({ ...submission, config, revision: revisionOf(config) }, once)
-    }),
+      const install = waking<SubmitOutcome | 'differs'>((named) => store.install({ ...named, config, revision: revisionOf(config) }, once))
+      return await install({ ...submission, model: config.name }, once)
+    },
   }
 }
