@@ -185,4 +185,23 @@ export function galleryAt({ galleries, problems }: Offers, url: string): string 
   const isThere = (each: { readonly url: string }): boolean => each.url === url || (isBuiltin(each.url) && isBuiltin(url))
   return galleries.find(isThere)?.name ?? problems.find(isThere)?.gallery ?? null
 }
+
+/**
+ * The gallery of the build that most nodes have, while it may offer the backend: a load on a further node must not bring the
+ * build of another gallery under the same name. Null: any gallery.
+ */
+export function galleryOfFleet(
+  offers: Offers,
+  backend: BackendName,
+  nodes: readonly Pick<NodeRecord, 'name' | 'inventory'>[],
+): string | null {
+  const urls = nodes
+    .toSorted((a, b) => (a.name < b.name ? -1 : 1))
+    .flatMap(({ inventory }) => inventory.find(({ name }) => name === backend)?.gallery_url ?? [])
+  const counts = [...Map.groupBy(urls, (url) => url)].toSorted(([, a], [, b]) => b.length - a.length)
+  const gallery = galleryAt(offers, counts[0]?.[0] ?? '')
+  const mayOffer = gallery !== null && (isOffered(offers, backend, gallery) || offers.problems.some((each) => each.gallery === gallery))
+  return mayOffer ? gallery : null
+}
+
 const isBuiltin = (url: string): boolean => parseBuiltinUri(url) !== null

@@ -5,14 +5,14 @@ import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { silentLog, systemClock } from '@muster/host'
 import { BackendName, Digest, type GalleryView } from '@muster/protocol'
-import { createOciClient, createOutbound, noCredentials } from '@muster/source'
+import { createOciClient, createOutbound, noCredentials, parseGallery } from '@muster/source'
 import { digestOf, makeImage, makeIndex, makeTempDir, startHostileRegistry, type HostileRegistry, type TempDir } from '@muster/testkit'
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { nodeRecord } from '../../test/node-record.ts'
 import { packBuiltins } from '../builtin/builtin-blobs.ts'
 import { toHttpError } from '../http/http-error.ts'
 import { nothingToFetch } from '../store/intent-rows.ts'
-import { createCatalogue } from './catalogue.ts'
+import { createCatalogue, galleryOfFleet, type Offers } from './catalogue.ts'
 import { createPlanInstall, createPlanUpgrade, type InstallTarget, type PlanInstall, type PlanUpgrade } from './planners.ts'
 import { createResolveSource } from './resolve-source.ts'
 
@@ -192,6 +192,36 @@ describe('an install is planned', () => {
     ])
     expect((await install({ backend: name('m') }, [amd], signal)).nodes).toMatchObject([
       { plan: { uri: `${registry.host}/b/gone:1`, mirrors: [`${registry.host}/b/cuda:1`], digest: images.cuda.manifest.digest } },
+    ])
+  })
+})
+
+describe('a load on a further node', () => {
+  const toy = (scheme: string) => ({ name: 'toy', uri: `${scheme}${registry.host}/b/llama:1` })
+  const offersOf = (galleries: readonly string[], problems: readonly string[] = []): Offers => ({
+    galleries: galleries.map((each) => ({ name: each, url: `u:${each}`, entries: parseGallery('- {name: toy, uri: "h/a:1"}') })),
+    problems: problems.map((gallery) => ({
+      ...{ gallery, url: `u:${gallery}`, precedes: 0, names: null },
+      failure: { code: 'unavailable', retry: 'backoff', message: '503' },
+    })),
+  })
+  const has = (id: string, gallery: string) => nodeRecord(id, { inventory: [{ name: 'toy', gallery_url: `u:${gallery}` }] })
+
+  it.each([
+    ['the gallery of the build that most nodes have', offersOf(['a', 'b']), [has('1', 'a'), has('2', 'b'), has('3', 'b')], 'b'],
+    ['the one of the first node by name in a tie', offersOf(['a', 'b']), [has('2', 'a'), has('1', 'b')], 'b'],
+    ['also one that cannot be read now', offersOf(['a'], ['b']), [has('1', 'b')], 'b'],
+    ['any gallery when that one is no longer configured', offersOf(['a']), [has('1', 'b')], null],
+    ['any gallery when no node has it', offersOf(['a']), [amd], null],
+  ])('takes %s', (_, offers, nodes, gallery) => {
+    expect(galleryOfFleet(offers, name('toy'), nodes)).toBe(gallery)
+  })
+
+  it('installs from that gallery, and keeps an intact build of another one', async () => {
+    await offer('first', [toy('')])
+    await offer('second', [toy('oci://')])
+    expect((await install({ backend: name('toy'), from: 'second' }, [amd], signal)).nodes).toMatchObject([
+      { plan: { uri: toy('oci://').uri, exact: false } },
     ])
   })
 })

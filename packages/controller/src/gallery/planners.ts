@@ -73,8 +73,9 @@ export interface PlannerDeps {
   readonly arrivalOf?: (backend: BackendName) => Promise<Promise<void> | null>
 }
 
-/** As in the request body. */
-export type InstallTarget = Readonly<Pick<InstallRequest, 'backend' | 'uri' | 'name' | 'alias' | 'digest' | 'version'>>
+/** As in the request body. `from`: the gallery to look in when `backend` names none; an intact build of another one is kept. */
+export type InstallTarget = Readonly<Pick<InstallRequest, 'backend' | 'uri' | 'name' | 'alias' | 'digest' | 'version'>> &
+  Readonly<{ from?: string | null }>
 export type InstallPlan = Readonly<{
   /** The backend's name in intents. */
   backend: BackendName
@@ -103,12 +104,13 @@ type InstallOffer = Readonly<{
 }>
 
 async function fromGallery(
-  { backend: reference, digest, version }: InstallTarget,
+  { backend: reference, from = null, digest, version }: InstallTarget,
   { catalogue, arrivalOf }: PlannerDeps,
   signal: AbortSignal,
 ): Promise<InstallOffer> {
   if (reference === undefined) throw invalidSource('no backend is named; set "backend", or "uri" and "name"')
-  const { gallery, backend } = parseBackendReference(reference)
+  const { gallery: named, backend } = parseBackendReference(reference)
+  const gallery = named ?? from
   let offers: Offers = await catalogue()
   const mayArrive = gallery === null || gallery === builtinGalleryName
   const arrival = mayArrive ? ((await arrivalOf?.(backend)) ?? null) : null
@@ -118,7 +120,7 @@ async function fromGallery(
   }
   if (!isOffered(offers, backend, gallery)) throw unknownBackend(offers, backend, gallery)
   const query = { backend, gallery, digest: digest ?? null, version: version ?? null }
-  return { backend, offerFor: (node) => findOffer(offers, query, node), isGalleryNamed: gallery !== null }
+  return { backend, offerFor: (node) => findOffer(offers, query, node), isGalleryNamed: named !== null }
 }
 
 function fromUri({ name, alias, digest, version }: InstallTarget, uri: string): InstallOffer {

@@ -13,7 +13,7 @@ import {
   type OperationId,
   type ReplicaId,
 } from '@muster/protocol'
-import type { Catalogue } from '../gallery/catalogue.ts'
+import { type Catalogue, galleryOfFleet } from '../gallery/catalogue.ts'
 import type { Submissions } from '../operations/submit.ts'
 import { chooseSpread } from '../placement/placement.pure.ts'
 import { createPlacer, type Placer, type PlacerDeps } from '../placement/placer.ts'
@@ -152,11 +152,16 @@ function createFindSpread({ placement: store, place }: { placement: Pick<Store['
   }
 }
 
+/** Installs within this time share one reading of the galleries. */
+const galleryAgeMs = 30_000
+
 /** An ordinary install for one node: it joins an open one. */
-function installOf({ submissions }: LoadsDeps): Parameters<typeof createApply>[0]['install'] {
+function installOf({ submissions, store, catalogue }: LoadsDeps): Parameters<typeof createApply>[0]['install'] {
   return async ({ model, nodeId, signal }) => {
     const requestedBy = `load of model ${model.name}`
-    const submission = await submissions.install({ backend: model.backend, nodes: [nodeId] }, { requestedBy, signal })
+    const [offers, nodes] = await Promise.all([catalogue({ maxAgeMs: galleryAgeMs }), store.nodes.list()])
+    const from = galleryOfFleet(offers, model.backend, nodes)
+    const submission = await submissions.install({ backend: model.backend, from, nodes: [nodeId] }, { requestedBy, signal })
     await submissions.submit([submission])
     return submission.id
   }

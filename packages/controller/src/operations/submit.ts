@@ -13,7 +13,7 @@ import {
   type UpgradeAllRequest,
   type UpgradeRequest,
 } from '@muster/protocol'
-import type { NodePlan, PlanInstall, PlanUpgrade } from '../gallery/planners.ts'
+import type { InstallTarget, NodePlan, PlanInstall, PlanUpgrade } from '../gallery/planners.ts'
 import type { IntentStore } from '../store/intents.ts'
 import type { NodeRecord, NodeStore } from '../store/nodes.ts'
 import { nothingToFetch, type Plan } from '../store/intent-rows.ts'
@@ -45,7 +45,7 @@ export type Submissions = ReturnType<typeof createSubmissions>
 
 export function createSubmissions(deps: SubmitDeps) {
   return {
-    install: (request: InstallRequest, by: By): Promise<Submission> => prepareInstall(request, by, deps),
+    install: (request: InternalInstallRequest, by: By): Promise<Submission> => prepareInstall(request, by, deps),
     upgrade: (name: BackendName, request: UpgradeRequest, by: By): Promise<Submission> => prepareUpgrade({ name, request }, by, deps),
     /** Upgrades of the named backends, or of all, where there is one. */
     upgrades: (request: UpgradeAllRequest, by: By): Promise<Submission[]> => prepareUpgrades(request, by, deps),
@@ -74,8 +74,11 @@ async function preview(submission: Submission, { nodes, replicas, now }: SubmitD
   return previewOf(submission, { nodes: await nodes.list(), using, now: now() })
 }
 
+/** With the gallery to look in when the request names none. */
+type InternalInstallRequest = InstallRequest & Pick<InstallTarget, 'from'>
+
 async function prepareInstall(
-  request: InstallRequest,
+  request: InternalInstallRequest,
   { requestedBy, signal }: By,
   { nodes: store, intents, planInstall }: SubmitDeps,
 ): Promise<Submission> {
