@@ -52,12 +52,18 @@ it('S2.5 S2.6 S2.7 S2.9 S2.12 S2.16 A17 an install that takes eight times its ti
     nodes: [{ attempts: 0, error: null, dead: false, phase: 'downloading' }],
   })
   expect(busy.message).toContain('worker still installing in background')
+  const listed = async (): Promise<boolean> => {
+    const { operations } = (await world.api(1).get('/api/operations')).body as { operations: { id: string }[] }
+    return operations.some((each) => each.id === id)
+  }
+  expect(await listed()).toBe(true)
   // It stays so, while the bytes go on.
   const bytes = busy.nodes[0]?.current ?? 0
   const further = await world.until(id, 'further', ({ nodes }) => (nodes[0]?.current ?? 0) > bytes)
   expect(further.nodes[0]).toMatchObject({ status: 'running_on_worker', attempts: 0 })
   expect(await world.ended(id, { index: 1 })).toMatchObject({ state: 'succeeded', nodes: [{ status: 'success', attempts: 0 }] })
   expect(performance.now() - began).toBeGreaterThan(installTakesMs)
+  expect(await listed()).toBe(false)
   expect(worker.installer.calls).toHaveLength(1)
   await events.until('success on the stream', ({ data }) => data['id'] === id && data['state'] === 'succeeded')
   // That it was queued may be over before the stream is told: it tells what is, not what was.
