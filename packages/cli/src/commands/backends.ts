@@ -188,7 +188,10 @@ const backendsUpgrades: ClientCommand = {
       .toSorted((a, b) => (a.name < b.name ? -1 : 1))
     const checked = body.checked_at === null ? null : `${formatAge(body.checked_at, shell.clock.now())} ago`
     if (print.format === 'json' || rows.length > 0) print.result(raw, () => renderTable(upgradeColumns, rows, print.width))
-    else if (checked !== null) print.remark(`nothing to upgrade; galleries and registries were checked ${checked}`)
+    else if (checked !== null) {
+      const outcome = body.problems.length === 0 ? 'nothing to upgrade' : 'no newer build was found, and not everything could be checked'
+      print.remark(`${outcome}; galleries and registries were checked ${checked}`)
+    }
     if (checked === null) print.remark('galleries and registries were not checked yet; `muster backends upgrades --check` checks them now')
     for (const { backend, message } of body.problems) print.remark(plainText(`cannot check ${backend ?? 'a gallery'}: ${message}`))
   },

@@ -69,6 +69,8 @@ beforeEach(async () => {
 })
 
 const resolve: ResolveSource = async ({ uri }) => {
+  // Only the worker can read it.
+  if (uri.startsWith('file:')) return { digest: null, sizeBytes: null }
   const answer = answers.get(uri) ?? new FleetError({ code: 'not_found', retry: 'never', message: `${uri} is not there` })
   if (answer instanceof FleetError) throw answer
   return { digest: answer, sizeBytes: 1 }
@@ -109,6 +111,14 @@ describe('a check for newer builds', () => {
     nodes = [nodeRecord('a', { inventory: inventory('mine', { uri: 'r.example/mine:1', is_meta: false }) })]
     await checker().checkNow()
     expect(await known()).toEqual([['r.example/mine:1', 'linux/amd64 default', digest('3')]])
+  })
+
+  it('says of a source on the nodes that only an upgrade reads it, and does not call the backend current', async () => {
+    const mine = inventory('mine', { uri: 'file:///opt/mine', is_meta: false })
+    nodes = ['a', 'b'].map((id) => nodeRecord(id, { inventory: mine }))
+    await checker().checkNow()
+    const message = 'file:///opt/mine is a path on the nodes, and only an upgrade reads it there: muster backends upgrade mine'
+    expect([await known(), (await report()).problems]).toEqual([[], [{ backend: 'mine', message }]])
   })
 
   it('keeps the last result of sources that do not answer, and reports them', async () => {

@@ -39,6 +39,7 @@ export async function findAvailable(
     try {
       const { digest } = await resolveOnce(question)
       if (digest !== null) found.push({ backend, concrete, platform: kind, uri: source.uri, digest, version })
+      else unclear.push({ backend, kind, problem: unreadHere(backend, source) })
     } catch (error) {
       unclear.push({ backend, kind, problem: failureOf(error).message })
     }
@@ -49,6 +50,10 @@ export async function findAvailable(
     problems: [...offered.problems.map(({ failure }) => ({ backend: null, message: failure.message })), ...problemsOf(unclear)],
   }
 }
+
+/** A path on the nodes: a controller reads the source only by an upgrade. */
+const unreadHere = (backend: BackendName, { uri }: Source): string =>
+  `${uri} is a path on the nodes, and only an upgrade reads it there: muster backends upgrade ${backend}`
 
 /** One sentence per backend and reason, for all kinds of nodes together. */
 function problemsOf(unclear: readonly UnresolvedSource[]): UpgradeProblem[] {
