@@ -23,7 +23,7 @@ export function createProgram(shell: Shell): Command {
     .enablePositionalOptions()
     .exitOverride()
     .configureOutput({
-      writeOut: (text) => terminal.out(text.replace(/\n$/, '')),
+      writeOut: (text) => terminal.out(terminal.commands.writeHelp(text.replace(/\n$/, ''))),
       writeErr: (text) => terminal.err(text.replace(/\n$/, '')),
       getOutHelpWidth: () => terminal.width ?? 80,
       getErrHelpWidth: () => terminal.width ?? 80,

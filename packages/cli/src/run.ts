@@ -5,7 +5,7 @@ import { createProgram } from './program.ts'
 import { exitCodeOf, reportError } from './cli-error.ts'
 
 export async function run(env: Readonly<Record<string, string | undefined>>): Promise<void> {
-  const terminal = createTerminal({ stdout: process.stdout, stderr: process.stderr, env })
+  const terminal = createTerminal({ stdout: process.stdout, stderr: process.stderr, env, args: process.argv.slice(2) })
   const input = createInput({ stdin: process.stdin, stdout: process.stdout })
   let ignoresClosedOutput = false
   // `muster nodes ls | head`: a reader that closes the pipe is not a failure.

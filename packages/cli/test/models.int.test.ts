@@ -42,7 +42,7 @@ describe('models ls and show', () => {
     expect(stdout.split('\n')).toEqual([
       'NAME      BACKEND  STATE   REPLICAS  REVISION      FAILURE',
       'tiny      llama    ready        1/2  aaaaaaaaaaaa  -',
-      'team/big  llama    failed       0/2  bbbbbbbbbbbb  tiny.gguf is not what its sha256 says (integrity); 1 attempt, waits for `muster models load` or a new revision',
+      'team/big  llama    failed       0/2  bbbbbbbbbbbb  tiny.gguf is not what its sha256 says (integrity); 1 attempt, waits for a load by an administrator or a new revision',
       '',
     ])
     expect(stderr).toContain('muster models why NAME')

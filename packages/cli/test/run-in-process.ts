@@ -15,7 +15,7 @@ export interface Result {
 export async function runInProcess(args: readonly string[], env: Readonly<Record<string, string>> = {}, piped = ''): Promise<Result> {
   const text = { stdout: '', stderr: '' }
   const stream = (name: keyof typeof text) => ({ write: (more: string) => (text[name] += more) })
-  const terminal = createTerminal({ stdout: stream('stdout'), stderr: stream('stderr'), env })
+  const terminal = createTerminal({ stdout: stream('stdout'), stderr: stream('stderr'), env, args })
   const input = createInput({ stdin: Readable.from([piped]), stdout: new PassThrough() })
   let code = 0
   const fail = (given = 1): void => void (code = given)

@@ -22,7 +22,10 @@ export function doctor(parent: Command, shell: Shell): Command {
   return command.action(async () => {
     const [{ examine }, { renderFindings }] = await Promise.all([import('../doctor/examine.ts'), import('../doctor/checks.ts')])
     const values = collectOptions(command)
-    const findings = await examine(values, shell)
+    const { write } = shell.terminal.commands
+    const findings = (await examine(values, shell)).map(({ advice, ...finding }) =>
+      advice === undefined ? finding : { ...finding, advice: write(advice) },
+    )
     const isFine = findings.every(({ level }) => level !== 'fail')
     const print = createPrinter(shell.terminal, values['output'] === 'json' ? 'json' : 'text')
     print.result({ ok: isFine, checks: findings }, () => renderFindings(findings, { colors: shell.terminal.colors.out }))

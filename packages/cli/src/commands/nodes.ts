@@ -46,7 +46,7 @@ async function listNodes({ api, print, shell, option }: ClientCall): Promise<voi
   print.result(status === undefined ? raw : keepMatching(raw, wanted), () => renderTable(nodeColumns(shell.clock), shown, print.width))
   const pending = shown.filter((node) => node.status === 'pending')
   if (pending.length > 0)
-    print.remark(`waiting for approval: ${pending.map((node) => plainText(node.name)).join(', ')} (muster nodes approve NODE)`)
+    print.remark(`waiting for approval: ${pending.map((node) => plainText(node.name)).join(', ')} (\`muster nodes approve NODE\`)`)
 }
 
 /** Filters the nodes of the raw answer, so that fields unknown to this version stay. */

@@ -36,7 +36,7 @@ export const up = (parent: Command, shell: Shell): Command =>
     settings: async () => defineSettings({ ...(await loadControllerSettings()), ...upSettings, ...(await loadModelFileSettings()) }),
     start: async ({ shell: { env, version, clock, terminal }, ...start }) => {
       const { startUp } = await import('../serve/start-up.ts')
-      return startUp({ ...start, firstModels: ['tiny'], env, version, clock, print: terminal.out })
+      return startUp({ ...start, firstModels: ['tiny'], env, version, clock, print: terminal.out, commands: terminal.commands })
     },
   })
 
@@ -53,7 +53,15 @@ export const controller = (parent: Command, shell: Shell): Command =>
       if (settings.natsUrl === '')
         throw usageError('--nats-url is missing (or MUSTER_NATS_URL)', 'on one machine, `muster up` runs its own bus')
       const { startUp } = await import('../serve/start-up.ts')
-      return startUp({ ...start, settings: { ...settings, workers: 0 }, env, version, clock, print: terminal.out })
+      return startUp({
+        ...start,
+        settings: { ...settings, workers: 0 },
+        env,
+        version,
+        clock,
+        print: terminal.out,
+        commands: terminal.commands,
+      })
     },
   })
 

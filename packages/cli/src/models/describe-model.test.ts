@@ -9,7 +9,7 @@ const loading: Loading = { model: 'm', state: 'pending', node: null, progress: 0
 
 describe('the description of a model', () => {
   it.each<[Partial<LoadFailure>, string]>([
-    [{}, 'no route (unavailable); 2 attempts, waits for `muster models load` or a new revision'],
+    [{}, 'no route (unavailable); 2 attempts, waits for a load by an administrator or a new revision'],
     [{ next_retry_at: '2030-01-01T00:00:40Z', attempts: 1 }, 'no route (unavailable); 1 attempt, next in 40s'],
     [{ next_retry_at: '2030-01-01T00:00:04Z', attempts: 0, code: 'no_capacity' }, 'no route (no_capacity); next in 4s'],
     [{ next_retry_at: '2029-01-01T00:00:00Z', message: 'unavailable: x' }, 'unavailable: x; 2 attempts, next now'],

@@ -33,7 +33,7 @@ export function failureText(failure: LoadFailure | null, now: number): string {
 }
 
 function nextLoadAttempt(next: string | null, now: number): string {
-  if (next === null) return 'waits for `muster models load` or a new revision'
+  if (next === null) return 'waits for a load by an administrator or a new revision'
   const at = Date.parse(next)
   return `next ${Number.isNaN(at) || at <= now ? 'now' : `in ${formatDuration(at - now)}`}`
 }

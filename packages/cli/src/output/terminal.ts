@@ -2,6 +2,7 @@
 // printer for text or JSON.
 import { createInterface } from 'node:readline'
 import { text as readStreamText } from 'node:stream/consumers'
+import { type CommandWriter, createCommandWriter } from './command-writer.ts'
 import { cutToWidth, plainJson } from './text.ts'
 
 export interface Terminal {
@@ -16,6 +17,8 @@ export interface Terminal {
   /** The last line of stderr during a wait; null when stderr is not a terminal. */
   readonly status: StatusLine | null
   readonly colors: { readonly out: boolean; readonly err: boolean }
+  /** Used for all that `err` prints. */
+  readonly commands: CommandWriter
 }
 
 export interface OutputStream {
@@ -29,19 +32,23 @@ export function createTerminal(streams: {
   stdout: OutputStream
   stderr: OutputStream
   env: Readonly<Record<string, string | undefined>>
+  /** The words of the command line after the program. */
+  args?: readonly string[]
 }): Terminal {
-  const { stdout, stderr, env } = streams
+  const { stdout, stderr, env, args = [] } = streams
+  const commands = createCommandWriter({ env, args })
   const obeys = env['TERM'] !== 'dumb'
   // https://no-color.org: present and not empty.
   const allowed = (env['NO_COLOR'] ?? '') === '' && obeys
   return {
     out: (text) => void stdout.write(`${text}\n`),
     write: (text) => void stdout.write(text),
-    err: (text) => void stderr.write(`${text}\n`),
+    err: (text) => void stderr.write(`${commands.write(text)}\n`),
     width: stdout.isTTY === true ? Math.max(40, stdout.columns ?? 80) : null,
     screen: obeys && stdout.isTTY === true ? createScreen(stdout) : null,
     status: obeys && stderr.isTTY === true ? createStatusLine(stderr) : null,
     colors: { out: allowed && stdout.isTTY === true, err: allowed && stderr.isTTY === true },
+    commands,
   }
 }
 

@@ -1,5 +1,6 @@
 import { Secret } from '@muster/host'
 import { describe, expect, it } from 'vitest'
+import { createCommandWriter } from '../output/command-writer.ts'
 import { type ReadyFacts, readyMessage } from './ready-message.ts'
 
 const facts = (some: Partial<ReadyFacts> = {}): ReadyFacts => ({
@@ -16,6 +17,7 @@ const facts = (some: Partial<ReadyFacts> = {}): ReadyFacts => ({
   model: null,
   isOpen: true,
   given: [],
+  commands: createCommandWriter({ env: {}, args: [] }),
   ...some,
 })
 const curlOf = (some: Partial<ReadyFacts>): string => /curl .*/.exec(readyMessage(facts(some)))?.[0] ?? ''
@@ -64,6 +66,21 @@ describe('readyMessage', () => {
     expect(first).toMatch(/Admin key +muster_admin_x .*shown once; kept in \/data\/admin.key/)
     expect(first).toMatch(/Join token +muster_join_x /)
     expect(readyMessage(facts())).not.toContain('shown once')
+  })
+
+  it('prints commands that work in a clone, with the data directory of this start', () => {
+    const env = { npm_package_name: 'muster', npm_lifecycle_event: 'start' }
+    const commands = createCommandWriter({ env, args: ['up', '--data-dir', '/d'] })
+    const text = readyMessage(facts({ commands, given: [{ flag: 'data-dir', text: '--data-dir /d' }] }))
+    for (const command of [
+      'login-link --data-dir /d',
+      'keys create --data-dir /d',
+      'nats-config',
+      'up --data-dir /d --host 0.0.0.0 --nats-url nats://HOST:4222',
+      'join http://HOST:8080 --token TOKEN',
+    ])
+      expect(text).toContain(`npm run -s muster -- ${command}`)
+    expect(text).not.toMatch(/(?<!npm run -s )muster [a-z]/)
   })
 
   it('prints the needs of other machines, by the bus', () => {

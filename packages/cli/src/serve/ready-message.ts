@@ -1,6 +1,7 @@
 // Pure: the message of `up` and `controller` on stdout when they are ready. It alone shows the secrets of the first start.
 import type { Secret } from '@muster/host'
 import { isLoopback } from '../client/target.ts'
+import type { CommandWriter } from '../output/command-writer.ts'
 import { shellWord } from '../output/text.ts'
 import type { GivenFlag } from './setting-options.ts'
 
@@ -27,14 +28,15 @@ export interface ReadyFacts {
   readonly isOpen: boolean
   /** The flags of this start. */
   readonly given: readonly GivenFlag[]
+  readonly commands: CommandWriter
 }
 
 export function readyMessage(facts: ReadyFacts): string {
   const workers = facts.workers === 0 ? '' : ` with ${facts.workers} ${facts.workers === 1 ? 'worker' : 'workers'}`
   const rows: [string, string][] = [
-    ['UI', `${facts.loginLink}   (works once; \`muster login-link\` creates another)`],
+    ['UI', `${facts.loginLink}   (works once; ${facts.commands.write('`muster login-link`')} creates another)`],
     ['API', `${facts.url}/v1   (base URL for OpenAI clients${facts.model === null ? '; no models yet' : ''})`],
-    ['Admin API', `${facts.url}/api   (\`muster keys create\` creates keys for it)`],
+    ['Admin API', `${facts.url}/api   (${facts.commands.write('`muster keys create`')} creates keys for it)`],
     ['Try', curlLine(facts)],
     ['Data', facts.dataDir],
   ]
@@ -73,18 +75,18 @@ const secretLine = (heading: string, made: Secret | null, place: SecretLocation)
     ? []
     : [row([heading, `${made.reveal()}   (shown once${place !== null && 'file' in place ? `; kept in ${place.file}` : ''})`])]
 
-function joinLines({ bus, url, localUrl, joinToken, given }: ReadyFacts): string[] {
+function joinLines({ bus, url, localUrl, joinToken, given, commands }: ReadyFacts): string[] {
   const where = joinToken === null ? '' : ` (the token is in ${'file' in joinToken ? joinToken.file : joinToken.variable})`
-  if (bus === 'nats') return [`To add a machine, run there: muster join ${url} --token TOKEN${where}`]
+  if (bus === 'nats') return [`To add a machine, run there: ${commands.program} join ${url} --token TOKEN${where}`]
   const here = new URL(localUrl)
   // An address that other machines can reach stays.
   const kept = given.filter(({ flag }) => flag !== 'host' || !isLoopback(here)).map(({ text }) => text)
   const host = isLoopback(here) ? ['--host 0.0.0.0'] : []
   return [
-    'To add other machines, this one needs a NATS server that they can reach; `muster nats-config` makes the',
-    'configuration of one that requires credentials. Start Muster again with',
-    `  ${['muster up', ...kept, ...host, '--nats-url nats://HOST:4222'].join(' ')}`,
+    'To add other machines, this one needs a NATS server that they can reach. The configuration of one that requires',
+    `credentials is made by ${commands.write('`muster nats-config`')}. Start Muster again with`,
+    `  ${[`${commands.program} up`, ...kept, ...host, '--nats-url nats://HOST:4222'].join(' ')}`,
     'and run on each of them',
-    `  muster join http://HOST:${here.port} --token TOKEN${where}`,
+    `  ${commands.program} join http://HOST:${here.port} --token TOKEN${where}`,
   ]
 }

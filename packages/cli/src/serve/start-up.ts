@@ -8,6 +8,7 @@ import type { Controller, ControllerSettings } from '@muster/controller'
 import { abortable, type Clock, type ExplainedSetting, type Log, openDataDir, type Secret } from '@muster/host'
 import type { ModelFileSettings } from '@muster/worker'
 import { usageError } from '../cli-error.ts'
+import type { CommandWriter } from '../output/command-writer.ts'
 import type { GivenFlag } from './setting-options.ts'
 import { readyMessage, type SecretLocation } from './ready-message.ts'
 import type { Service } from './run-service.ts'
@@ -19,6 +20,7 @@ export interface UpStart extends Omit<ControllerStart, 'localHub' | 'ownWorkers'
   readonly env: Readonly<Record<string, string | undefined>>
   readonly version: string
   readonly print: (text: string) => void
+  readonly commands: CommandWriter
 }
 
 type RunningStack = RunningController & {
@@ -80,7 +82,7 @@ async function startWorkersOn(
 
 async function describeReady(
   { controller, dataDir, made, localUrl: here, localHub }: RunningStack,
-  { settings, given, env, version }: UpStart,
+  { settings, given, env, version, commands }: UpStart,
 ): Promise<string> {
   return readyMessage({
     version,
@@ -96,6 +98,7 @@ async function describeReady(
     model: await controller.anyModel(),
     isOpen: controller.isInferenceOpen,
     given,
+    commands,
   })
 }
 

@@ -114,4 +114,5 @@ const isTemporary = ({ status, code }: Refusal): boolean =>
   status >= 500 || status === 408 || status === 425 || status === 429 || code === 'registration_outdated'
 const isAboutSignature = ({ code }: Refusal): boolean => code === 'bad_signature' || code === 'clock_skew'
 const refused = (message: string): EndedMembership => ({ state: 'ended', reason: 'refused', code: 1, message })
-const joinHint = ({ controllerUrl }: JoinFacts): string => `To join run: muster worker --join ${controllerUrl} --token <join token>`
+const joinHint = ({ controllerUrl }: JoinFacts): string =>
+  `To join run \`muster worker --join ${controllerUrl} --token TOKEN\` with the join token`

@@ -15,7 +15,11 @@ export async function openNodeRecord({ dataDir, given, log }: NodeRecordOptions)
   const stored = await readNodeRecord(dataDir, log)
   const join = given.join === undefined ? stored?.join : controllerOrigin(given.join)
   if (join === undefined || join === null) {
-    throw new FleetError({ code: 'invalid', retry: 'never', message: 'no controller is known yet: run muster worker --join URL --token T' })
+    throw new FleetError({
+      code: 'invalid',
+      retry: 'never',
+      message: 'no controller is known yet: run `muster worker --join URL --token T`',
+    })
   }
   const settings = mergeSettings(given, stored?.settings ?? {})
   let record: NodeRecord =
