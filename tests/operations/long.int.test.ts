@@ -53,7 +53,7 @@ it('S2.5 S2.6 S2.7 S2.9 S2.12 S2.16 A17 an install that takes eight times its ti
   })
   expect(busy.message).toContain('worker still installing in background')
   const listed = async (): Promise<boolean> => {
-    const { operations } = (await world.api(1).get('/api/operations')).body as { operations: { id: string }[] }
+    const { operations } = (await world.api(1).get('/api/operations')).body as unknown as { operations: { id: string }[] }
     return operations.some((each) => each.id === id)
   }
   expect(await listed()).toBe(true)
