@@ -22,7 +22,8 @@ const job = (fields: Partial<Job> = {}): Job => ({
   ...{ loads: [], nodes: [], leftOn: [] },
   ...fields,
 })
-const open = (...ids: NodeId[]): Job['nodes'] => ids.map((id) => ({ id, status: 'open' }))
+const open = (...ids: NodeId[]): Job['nodes'] => ids.map((id) => ({ id, status: 'open', shown: 'downloading' }))
+const erred = (id: NodeId): Job['nodes'][number] => ({ id, status: 'open', shown: 'error' })
 
 describe('a load', () => {
   it.each<[string, Partial<Job>, Partial<Verdict>]>([
@@ -73,9 +74,49 @@ describe('a load', () => {
       },
     ],
     [
-      'leaves a node that another took over from',
-      { nodes: open(a), loads: [on(b)] },
-      { settle: [{ nodeId: a, settled: { status: 'skipped', message: 'loaded on another node' } }] },
+      'says that it is loaded on another node only when it is',
+      { nodes: open(a), loads: [ready(b)] },
+      {
+        settle: [
+          { nodeId: b, settled: { status: 'success' } },
+          { nodeId: a, settled: { status: 'skipped', message: 'loaded on another node' } },
+        ],
+        end: { outcome: 'succeeded', message: 'a replica is ready' },
+      },
+    ],
+    [
+      'shows a node that it left as waiting while it is loaded nowhere',
+      { nodes: open(a), loads: [on(b, { state: 'installing' })] },
+      { show: [{ nodeId: b }, { nodeId: a, shown: { status: 'queued' } }] as never, settle: [] },
+    ],
+    [
+      'keeps the error of a node that it left',
+      { nodes: [erred(a)], loads: [load({ state: 'failed', failure, nextAt: 'then' })] },
+      { show: [], settle: [] },
+    ],
+    [
+      'keeps the error of a node that it left when it fails for good elsewhere',
+      { nodes: [erred(a)], loads: [on(b, { state: 'failed', failure })] },
+      { settle: [], end: { outcome: 'failed', message: 'no room' } },
+    ],
+    [
+      'does not fail on a node that it only left',
+      { nodes: open(a), loads: [on(b, { state: 'failed', failure })] },
+      {
+        settle: [{ nodeId: a, settled: { status: 'skipped', message: 'the model was not loaded' } }],
+        end: { outcome: 'failed', message: 'no room' },
+      },
+    ],
+    [
+      'leaves a node on which it failed when it is loaded on another',
+      { nodes: [erred(a)], loads: [ready(b)] },
+      {
+        settle: [
+          { nodeId: b, settled: { status: 'success' } },
+          { nodeId: a, settled: { status: 'skipped', message: 'loaded on another node' } },
+        ],
+        end: { outcome: 'succeeded', message: 'a replica is ready' },
+      },
     ],
     [
       'is nothing about slots that others asked for',
@@ -158,7 +199,11 @@ describe('an unload', () => {
         settle: [{ nodeId: b, settled: { status: 'success' } }],
       },
     ],
-    ['ends with the last', { nodes: [{ id: a, status: 'success' }] }, { show: [], settle: [], end: { outcome: 'succeeded', message: '' } }],
+    [
+      'ends with the last',
+      { nodes: [{ id: a, status: 'success', shown: null }] },
+      { show: [], settle: [], end: { outcome: 'succeeded', message: '' } },
+    ],
     ['ends also when the model is deleted meanwhile', { model: null, nodes: open(a), leftOn: [a] }, { settle: [] }],
   ])('%s', (_, fields, want) => {
     const verdict = decideJob(job({ kind: 'model.unload', ...fields }))
@@ -174,12 +219,12 @@ describe('S0.29 a deletion', () => {
     ['failed where a node refused for good', ['success', 'error'], { outcome: 'failed', message: '' }],
     ['came to nothing when all nodes were removed', ['cancelled'], { outcome: 'cancelled', message: '' }],
   ])('%s', (_, statuses, end) => {
-    const nodes = statuses.map((status, index) => ({ id: NodeId.parse(`n${index}`), status }))
+    const nodes = statuses.map((status, index) => ({ id: NodeId.parse(`n${index}`), status, shown: null }))
     expect(decideJob(job({ kind: 'model.delete', model: null, nodes })).end).toEqual(end)
   })
 })
 
 it('a repeated decision is the same: nothing is left to show', () => {
   const first = decideJob(job({ loads: [ready(a)] }))
-  expect(decideJob(job({ loads: [ready(a)], nodes: [{ id: a, status: 'success' }] }))).toEqual(first)
+  expect(decideJob(job({ loads: [ready(a)], nodes: [{ id: a, status: 'success', shown: null }] }))).toEqual(first)
 })

@@ -48,23 +48,29 @@ function decideLoad(job: Job, model: NonNullable<Job['model']>): Verdict {
   const own = job.loads.filter(({ purpose }) => purpose === 'serve')
   const ready = own.filter(({ state }) => state === 'ready')
   const show = shownNodes(own.filter(({ state }) => state !== 'ready'))
-  const verdict: Verdict = { show, settle: settledNodes(job, show, ready) }
-  if (ready.length >= job.replicas) return { ...verdict, end: { outcome: 'succeeded', message: readyMessage(ready.length) } }
-  const hopeless = own.find(({ state, nextAt }) => state === 'failed' && nextAt === null)
-  if (hopeless !== undefined) return { ...verdict, end: { outcome: 'failed', message: hopeless.failure?.message ?? 'it failed' } }
-  const nowhere = own.find(({ state, nodeId }) => state === 'failed' && nodeId === null)
-  return { ...verdict, progress: { current: 0, total: 0, message: nowhere?.failure?.message ?? '' } }
-}
-
-function settledNodes({ nodes }: Job, show: Verdict['show'], ready: readonly LoadBrief[]): Verdict['settle'] {
   const busy = new Set(show.map(({ nodeId }) => nodeId))
   const done = new Set(ready.flatMap(({ nodeId }) => (nodeId === null || busy.has(nodeId) ? [] : [nodeId])))
-  const left = openOf(nodes).filter((nodeId) => !busy.has(nodeId) && !done.has(nodeId))
-  return [
-    ...[...done].map((nodeId) => ({ nodeId, settled: { status: 'success' as const } })),
-    ...left.map((nodeId) => ({ nodeId, settled: { status: 'skipped' as const, message: 'loaded on another node' } })),
-  ]
+  const left = job.nodes.filter(({ id, status }) => status === 'open' && !busy.has(id) && !done.has(id))
+  const settle = [...done].map((nodeId) => ({ nodeId, settled: { status: 'success' as const } }))
+  if (ready.length >= job.replicas) {
+    const end = { outcome: 'succeeded', message: readyMessage(ready.length) } as const
+    return { show, settle: [...settle, ...left.map(skipped('loaded on another node'))], end }
+  }
+  // A node on which it failed keeps its error, whatever happens elsewhere.
+  const spared = left.filter(({ shown }) => shown !== 'error')
+  const hopeless = own.find(({ state, nextAt }) => state === 'failed' && nextAt === null)
+  if (hopeless !== undefined) {
+    const end = { outcome: 'failed', message: hopeless.failure?.message ?? 'it failed' } as const
+    return { show, settle: [...settle, ...spared.map(skipped('the model was not loaded'))], end }
+  }
+  const nowhere = own.find(({ state, nodeId }) => state === 'failed' && nodeId === null)
+  const waiting = spared.map(({ id }) => ({ nodeId: id, shown: { status: 'queued' as const } }))
+  return { show: [...show, ...waiting], settle, progress: { current: 0, total: 0, message: nowhere?.failure?.message ?? '' } }
 }
+
+const skipped =
+  (message: string) =>
+  ({ id }: Job['nodes'][number]): Verdict['settle'][number] => ({ nodeId: id, settled: { status: 'skipped', message } })
 
 const readyMessage = (count: number): string => (count === 1 ? 'a replica is ready' : `${count} replicas are ready`)
 

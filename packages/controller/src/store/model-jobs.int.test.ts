@@ -112,11 +112,32 @@ describe('a load', () => {
     await look(id)
     await move('moved', starting(two))
     expect((await look(id)).nodes).toMatchObject([
-      { node_name: 'one', status: 'skipped' },
+      { node_name: 'one', status: 'queued' },
       { node_name: 'two', status: 'downloading' },
     ])
     await move('moved', sql`state = 'ready', next_at = null`)
-    expect(await look(id)).toMatchObject({ state: 'succeeded' })
+    expect(await look(id)).toMatchObject({
+      state: 'succeeded',
+      nodes: [
+        { node_name: 'one', status: 'skipped', message: 'loaded on another node' },
+        { node_name: 'two', status: 'success' },
+      ],
+    })
+  })
+
+  it('that failed on a node and is loaded nowhere keeps the error of that node', async () => {
+    await create('nowhere')
+    const id = await load('nowhere')
+    const fail = (retry: 'backoff' | 'never', node: typeof one | null) =>
+      sql`state = 'failed', failure = ${failure(retry)}::jsonb, failed_at = now(), attempts = 1, node_id = ${node},
+        next_at = case when ${retry}::text = 'backoff' then now() end`
+    await move('nowhere', fail('backoff', one))
+    await look(id)
+    await move('nowhere', fail('backoff', null))
+    const erred = { node_name: 'one', status: 'error', error_code: 'integrity' }
+    expect((await look(id)).nodes).toMatchObject([erred])
+    await move('nowhere', fail('never', two))
+    expect(await look(id)).toMatchObject({ state: 'failed', nodes: [erred, { node_name: 'two', status: 'error' }] })
   })
 
   it('that cannot heal fails with the cause; a retry, or another load, begins anew', async () => {

@@ -30,8 +30,8 @@ export interface Job {
   /** Null: the model was deleted. */
   readonly model: Readonly<{ isUnloaded: boolean; requestedReplicas: number; scheduling: Scheduling }> | null
   readonly loads: readonly LoadBrief[]
-  /** The nodes of the operation. */
-  readonly nodes: readonly Readonly<{ id: NodeId; status: string }>[]
+  /** The nodes of the operation. `shown`: the status of an open one. */
+  readonly nodes: readonly Readonly<{ id: NodeId; status: string; shown: string | null }>[]
   /** Nodes on which replicas from before the operation still run. */
   readonly leftOn: readonly NodeId[]
 }
@@ -57,7 +57,7 @@ interface JobRow {
   readonly requested_replicas: number | null
   readonly scheduling: unknown
   readonly loads: unknown
-  readonly nodes: readonly { id: string; status: string }[]
+  readonly nodes: readonly { id: string; status: string; shown: string | null }[]
   readonly left_on: readonly string[]
 }
 
@@ -174,7 +174,7 @@ async function lockJob(tx: Tx, id: OperationId): Promise<Job | null> {
         }
       : null,
     loads: LoadBriefs.parse(row.loads),
-    nodes: row.nodes.map((node) => ({ id: NodeId.parse(node.id), status: node.status })),
+    nodes: row.nodes.map(({ id: nodeId, ...node }) => ({ ...node, id: NodeId.parse(nodeId) })),
     leftOn: row.left_on.map((node) => NodeId.parse(node)),
   }
 }
@@ -184,7 +184,7 @@ async function readJob(tx: Tx, id: OperationId): Promise<JobRow> {
     select o.id, o.kind, o.cancel_requested, coalesce((o.options ->> 'replicas')::int, 1) as replicas, m.name is not null as exists, m.is_unloaded, m.requested_replicas,
       m.config -> 'scheduling' as scheduling,
       (${loadsOf(sql`m.name`)}) as loads,
-      coalesce((select jsonb_agg(jsonb_build_object('id', n.node_id, 'status', n.status) order by n.node_id)
+      coalesce((select jsonb_agg(jsonb_build_object('id', n.node_id, 'status', n.status, 'shown', n.shown) order by n.node_id)
         from operation_nodes n where n.operation_id = o.id), '[]') as nodes,
       coalesce((select array_agg(distinct r.node_id order by r.node_id) from replicas r
         where r.model = o.model and r.state <> 'exited' and r.created_at <= o.created_at), '{}') as left_on
