@@ -53,4 +53,12 @@ describe('the replicas of a model', () => {
         ?.cell(replica),
     ).toBe(text)
   })
+
+  it.each<[string, Partial<ReplicaView>, string]>([
+    ['grows while it runs', { started_at: '2029-12-31T23:59:00Z' }, '1m'],
+    ['of an exited one is the time that it ran', { started_at: '2029-12-31T23:00:00Z', exited_at: '2029-12-31T23:00:30Z' }, '30s'],
+  ])('the uptime %s', (_, some, text) => {
+    const up = replicasOfNodeColumns(now).find(({ heading }) => heading === 'UP')
+    expect(up?.cell(replicaView(some))).toBe(text)
+  })
 })

@@ -109,7 +109,7 @@ const stateColumns: readonly ReplicaColumn[] = [
 const buildColumn: ReplicaColumn = { heading: 'BUILD', cell: (replica) => shortRevision(replica.backend_digest ?? '') }
 const upColumn = (now: number): ReplicaColumn => ({
   heading: 'UP',
-  cell: (replica) => formatAge(replica.started_at, now),
+  cell: (replica) => formatAge(replica.started_at, typeof replica.exited_at === 'string' ? Date.parse(replica.exited_at) : now),
   align: 'right',
 })
 

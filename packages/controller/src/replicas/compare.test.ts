@@ -21,6 +21,7 @@ const known = (state: ReplicaState, over: Partial<ReplicaRecord> = {}): ReplicaR
     opId: 'ld-1',
     stamp: { incarnation: 'i-1', seq: 5 },
     createdAt: '',
+    exitedAt: null,
     ageMs: 60_000,
     heardAt: null,
     heardMs: null,

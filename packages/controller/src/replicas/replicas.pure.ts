@@ -108,11 +108,12 @@ export interface ReplicaFacts {
 
 /** As the API shows it. */
 export function viewReplica(replica: ReplicaRecord, facts: ReplicaFacts): ReplicaView {
-  const { id, model, revision, state, nodeId, nodeName, isReachable, backendDigest, createdAt } = replica
+  const { id, model, revision, state, nodeId, nodeName, isReachable, backendDigest, createdAt, exitedAt } = replica
   const isLive = state !== 'exited'
   const note = isLive ? facts.rotationNote(id) : null
   return {
     ...{ id, model, revision, node_id: nodeId, node_name: nodeName, state, backend_digest: backendDigest, started_at: createdAt },
+    exited_at: exitedAt,
     reachable: isLive && isReachable,
     in_flight: isLive ? facts.inFlight(id) : 0,
     unknown_since: isLive ? unknownSince(replica, facts) : null,

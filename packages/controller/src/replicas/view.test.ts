@@ -14,6 +14,7 @@ const record = (changes: Partial<ReplicaRecord> = {}): ReplicaRecord => ({
     opId: null,
     stamp: null,
     createdAt: heardAt,
+    exitedAt: null,
     ageMs: 1,
     heardAt,
     heardMs: 100,

@@ -57,6 +57,8 @@ export interface ReplicaRecord {
   readonly opId: string | null
   readonly stamp: Stamp | null
   readonly createdAt: string
+  /** Null: it has not exited. */
+  readonly exitedAt: string | null
   /** Time in the current state, by the database's clock. */
   readonly ageMs: number
   /** The last heartbeat of its node, and the time since, by the database's clock; null: none yet. */
@@ -87,6 +89,7 @@ interface Row {
   readonly incarnation: string | null
   readonly seq: number | null
   readonly created_at: string
+  readonly exited_at: string | null
   readonly age_ms: number
   readonly heard_at: string | null
   readonly heard_ms: number | null
@@ -100,7 +103,7 @@ export const isConfirmed = sql`(r.state <> 'ready' or r.incarnation is null or r
 
 const select = sql`
   select r.id, r.model, r.revision, r.ordinal, r.slot, r.node_id, n.name as node_name, r.backend, r.backend_digest, r.state, r.op_id, r.incarnation,
-    r.seq, r.created_at, extract(epoch from now() - coalesce(r.exited_at, r.drain_since, r.ready_at, r.created_at))::float8 * 1000 as age_ms,
+    r.seq, r.created_at, r.exited_at, extract(epoch from now() - coalesce(r.exited_at, r.drain_since, r.ready_at, r.created_at))::float8 * 1000 as age_ms,
     p.last_seen_at as heard_at, extract(epoch from now() - p.last_seen_at)::float8 * 1000 as heard_ms,
     n.draining, ${nodeIsReachable()} and ${isConfirmed} as is_reachable,
     exists (select from loads l where l.replica_id = r.id) as has_load
@@ -122,6 +125,7 @@ const fromRow = (row: Row): ReplicaRecord => ({
   opId: row.op_id,
   stamp: row.incarnation === null || row.seq === null ? null : { incarnation: row.incarnation, seq: row.seq },
   createdAt: row.created_at,
+  exitedAt: row.exited_at,
   ageMs: row.age_ms,
   heardAt: row.heard_at,
   heardMs: row.heard_ms,

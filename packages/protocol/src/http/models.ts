@@ -114,6 +114,8 @@ export const ReplicaView = z.object({
   backend_digest: z.string().nullable(),
   in_flight: z.number(),
   started_at: z.string(),
+  /** Set for an exited one. */
+  exited_at: z.string().nullable().optional(),
   /** The last heartbeat of its node, when that is too long ago: the replica may have exited since. Null: its state is known. */
   unknown_since: z.string().nullable().optional(),
   /** Its requests failed, so the controller that answers sends them to other replicas. Null: it gets requests. */
