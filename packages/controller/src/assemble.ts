@@ -92,6 +92,8 @@ export interface Foundation extends ControllerDeps {
   readonly stopping: AbortSignal
   /** True from the beginning of a stop in order: /readyz answers 503, requests are still served. */
   readonly isDraining: () => boolean
+  /** True from the end of the drain: workers of the same process sign off, and nothing is placed any more. */
+  readonly isDrained: () => boolean
   /** Aborted when the controller accepts no more connections: long polls and event streams end. */
   readonly closing: AbortSignal
   readonly page: () => PageState
@@ -300,6 +302,7 @@ function createBackendParts(foundation: Foundation, { id, onSettled, onReady, me
     ...{ bus, store, settings, holder: id, submissions, random: Math.random, step: foundation.step ?? noStep, clock, log },
     catalogue: planners.catalogue,
     isAssembling: planners.isAssembling,
+    isPaused: foundation.isDrained,
     latestProgress: operations.latestProgress,
     settleProgress: operations.settleProgress,
     filesFor: createFilesFor({ holders: store.fileHolders, controller: id }),

@@ -119,8 +119,10 @@ function createDrain({ settings, clock, log }: ControllerDeps, stopping: AbortSi
   const { drainDelay = listenerOf(settings).isOpen ? 0 : defaultDrainDelayMs, drainTimeout } = settings
   const closing = new AbortController()
   let isDraining = false
+  let isDrained = false
   return {
     isDraining: () => isDraining,
+    isDrained: () => isDrained,
     closing: closing.signal,
     async run(address: ClaimedAddress): Promise<void> {
       isDraining = true
@@ -132,6 +134,7 @@ function createDrain({ settings, clock, log }: ControllerDeps, stopping: AbortSi
       const isDone = await settlesWithin({ clock, ms: drainTimeout, signal: stopping }, address.drain(late.signal))
       late.abort()
       if (!isDone) log.warn('requests cut at the end of the drain', { requests: address.requestCount() })
+      isDrained = true
     },
   }
 }

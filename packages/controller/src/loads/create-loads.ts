@@ -42,6 +42,8 @@ export interface LoadsDeps {
   readonly settleProgress: (keys: readonly WorkKey[]) => Promise<void>
   readonly filesFor: (config: ModelConfig, nodeId: NodeId) => Promise<ModelFile[]>
   readonly onStep: (transition: LoadTransition) => void
+  /** True when this controller is about to stop: it places nothing, and reports of workers are still recorded. */
+  readonly isPaused?: () => boolean
   /** Called when a model found no node, with the reasons. */
   readonly onRefused?: NonNullable<PlacerDeps['onRefused']>
   /** Called with the number of evicted replicas. */
@@ -77,6 +79,7 @@ export function createLoads(deps: LoadsDeps) {
   const apply = createApply({ ...applyParts(deps), demand, advance, placing, listedName, quietMs })
   const work = new LoadWork({
     ...{ loads, demand, advance, apply, holder, clock, log },
+    isPaused: () => deps.isPaused?.() ?? false,
     findSpread: createFindSpread({ placement: store.placement, place: explainOf(createPlacer(known), listedName) }),
     tendReplicas: createTendReplicas({ bus, loads, replicas, advance, unload, log }),
     idleMs: settings.idleScaleDown,

@@ -5,14 +5,20 @@ import type { LoadStore } from '../store/loads.ts'
 import { LoadWork } from './load-work.ts'
 
 const nothing = { rows: [], now: 0 }
-let counted = { rounds: 0, idle: 0, models: 0, reconsidered: 0 }
+let counted = { rounds: 0, idle: 0, models: 0, reconsidered: 0, claimed: 0 }
 beforeEach(() => {
-  counted = { rounds: 0, idle: 0, models: 0, reconsidered: 0 }
+  isPaused = false
+  counted = { rounds: 0, idle: 0, models: 0, reconsidered: 0, claimed: 0 }
 })
+
+let isPaused = false
 
 function createWork(clock: Clock): LoadWork {
   const loads: Pick<LoadStore, 'claim' | 'forgetIdle' | 'listSets' | 'add' | 'findArrived' | 'findAway' | 'nextDue' | 'reconsider'> = {
-    claim: async () => nothing,
+    claim: async () => {
+      counted.claimed += 1
+      return nothing
+    },
     forgetIdle: async () => {
       counted.idle += 1
       return []
@@ -41,11 +47,13 @@ function createWork(clock: Clock): LoadWork {
     apply: async () => undefined,
     tendReplicas: async () => false,
     findSpread: async () => null,
+    isPaused: () => isPaused,
     ...{ holder: 'c', idleMs: 1_000, intervalMs: 10_000, log: silentLog, clock },
   })
 }
 
-it('runs once a second while nothing happens: no look causes the next one', async () => {
+/** The pauses of the first five rounds, in virtual time. */
+async function runFiveRounds(): Promise<number[]> {
   const slept: number[] = []
   const stopping = new AbortController()
   let now = 0
@@ -58,8 +66,18 @@ it('runs once a second while nothing happens: no look causes the next one', asyn
     if (slept.length === 5) stopping.abort()
   }
   await createWork({ ...systemClock, monotonic: () => now, sleep }).run(stopping.signal)
-  expect(slept).toEqual([1_000, 1_000, 1_000, 1_000, 1_000])
+  return slept
+}
+
+it('runs once a second while nothing happens: no look causes the next one', async () => {
+  expect(await runFiveRounds()).toEqual([1_000, 1_000, 1_000, 1_000, 1_000])
   expect(counted).toMatchObject({ rounds: 5, models: 5 })
+})
+
+it('a controller that is about to stop places nothing, so that the end of its own worker fails no load', async () => {
+  isPaused = true
+  await runFiveRounds()
+  expect(counted).toEqual({ rounds: 5, idle: 0, models: 0, reconsidered: 0, claimed: 0 })
 })
 
 it('compares all models and looks for places again once a second, however often it is woken', async () => {

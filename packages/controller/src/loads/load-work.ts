@@ -25,6 +25,8 @@ export interface LoadWorkDeps {
   readonly tendReplicas: (signal: AbortSignal) => Promise<boolean>
   /** A node without a replica of this model that has room for one; null: none. */
   readonly findSpread: (model: WantedModel) => Promise<NodeId | null>
+  /** True: nothing is claimed or decided. Other controllers do it, or the next start. */
+  readonly isPaused: () => boolean
   readonly holder: string
   readonly idleMs: number
   readonly intervalMs: number
@@ -77,6 +79,7 @@ export class LoadWork {
         lanes,
         batch,
         async claim(limit) {
+          if (deps.isPaused()) return []
           const { rows, now } = await loads.claim({ holder, leaseMs: claimLeaseMs, limit })
           return rows.map((row) => ({ row, now }))
         },
@@ -105,6 +108,7 @@ export class LoadWork {
   }
 
   async #tend(signal: AbortSignal): Promise<boolean> {
+    if (this.#deps.isPaused()) return false
     const now = this.#deps.clock.monotonic()
     const compareInMs = this.#comparedAt + compareEveryMs - now
     const lookInMs = this.#lookedAt + lookEveryMs - now
