@@ -9,6 +9,7 @@ const id = OperationId.parse('op-1')
 function world() {
   const kept: { id: string; progress: number }[][] = []
   let [rounds, isBroken, now] = [0, false, 0]
+  const locked = new Set<string>()
   const stopping = new AbortController()
   const clock: Clock = {
     now: () => now,
@@ -24,6 +25,9 @@ function world() {
       raiseProgress: async (shown) => {
         if (isBroken) throw new Error('no database')
         kept.push(shown.map((each) => ({ id: each.id, progress: each.progress })))
+        const skipped = new Set(locked)
+        locked.clear()
+        return skipped
       },
     },
     clock,
@@ -37,7 +41,7 @@ function world() {
     rounds = count
     await bars.run(stopping.signal)
   }
-  return { shown, run, kept, breakDown: () => (isBroken = true) }
+  return { shown, run, kept, breakDown: () => (isBroken = true), lock: () => locked.add(id) }
 }
 
 it('S2.33 a bar is never shown less far than it was', () => {
@@ -56,6 +60,14 @@ it('D12 shown progress is stored, once', async () => {
   for (const progress of [10, 20, 30]) shown(progress)
   await run(3)
   expect(kept.flat()).toEqual([{ id, progress: 30 }])
+})
+
+it('shown progress whose row was locked is stored the next time, although nothing moves any more', async () => {
+  const { shown, run, kept, lock } = world()
+  shown(30)
+  lock()
+  await run(4)
+  expect(kept.filter((each) => each.length > 0)).toEqual([[{ id, progress: 30 }], [{ id, progress: 30 }]])
 })
 
 it('is held here while the database is away', async () => {

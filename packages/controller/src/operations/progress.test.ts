@@ -13,7 +13,11 @@ const turns = async (): Promise<void> => {
 }
 
 /** Time passes when a test says so. `isOpen`: of which rows the database says that they are open. */
-async function world({ isOpen = (): boolean => true, record }: { isOpen?: (op: string) => boolean; record?: () => Promise<never> } = {}) {
+async function world({
+  isOpen = (): boolean => true,
+  isLocked = (): boolean => false,
+  record,
+}: { isOpen?: (op: string) => boolean; isLocked?: () => boolean; record?: () => Promise<never> } = {}) {
   const hub = createLocalHub({ log: silentLog })
   const [written, told]: [ProgressTick[][], WorkKey[]] = [[], []]
   let now = 0
@@ -30,7 +34,7 @@ async function world({ isOpen = (): boolean => true, record }: { isOpen?: (op: s
   const recordProgress = async (ticks: readonly ProgressTick[]) => {
     written.push([...ticks])
     await record?.()
-    return ticks.filter((tick) => isOpen(tick.opId))
+    return ticks.filter((tick) => isOpen(tick.opId)).map((tick) => ({ ...tick, isLocked: isLocked() }))
   }
   const cache = createProgressCache({
     recordProgress: { intent: recordProgress, load: recordProgress },
@@ -191,5 +195,17 @@ it('progress that could not be stored is stored the next time', async () => {
   await pass(1_000)
   await pass(1_000)
   expect(written.map((ticks) => ticks.length)).toEqual([1, 1])
+  await stop()
+})
+
+it('the last report before a stall is stored again when another write kept its row', async () => {
+  let isLocked = true
+  const { say, pass, written, stop } = await world({ isLocked: () => isLocked })
+  await say({ percentage: 41.2, seq: 5 })
+  await pass(1_000)
+  isLocked = false
+  await pass(1_000)
+  await pass(1_000)
+  expect(written.map((ticks) => ticks.map(({ percentage }) => percentage))).toEqual([[41.2], [41.2]])
   await stop()
 })

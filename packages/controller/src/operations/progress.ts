@@ -1,6 +1,7 @@
 // The progress of operations: the latest message of each operation on each node, the bar that never goes back, and updates for
-// listeners. Every controller receives every message; it is shown at once and stored once a second. Progress decides nothing:
-// all of it may be lost.
+// listeners. Every controller receives every message; bytes are shown at once and stored once a second, and percentages are shown
+// when they are stored, so that no controller shows less after another one was killed. Progress decides nothing: all of it may
+// be lost.
 import { type Clock, createFailureStreak, createLoop, type Log } from '@muster/host'
 import type { NodeId, OperationId, OperationView, Progress } from '@muster/protocol'
 import type { EventHub } from '../events/feed.ts'
@@ -54,11 +55,15 @@ export function createProgressCache({ recordProgress, onTicks, clock, log }: Pro
     try {
       const byKind = Map.groupBy(fresh, ({ tick }) => kindOfWork(tick.opId))
       const recorded = [...byKind].map(([kind, ofKind]) => recordProgress[kind](ofKind.map(({ tick }) => tick)))
-      const open = new Set((await Promise.all(recorded)).flat().map(keyOf))
+      const open = new Map((await Promise.all(recorded)).flat().map((each) => [keyOf(each), each.isLocked === true]))
       for (const entry of fresh) {
-        entry.isStored = true
+        const isLocked = open.get(keyOf(entry.tick))
+        // The last report before a stall has no successor, so it is stored again.
+        entry.isStored = isLocked !== true
         // Unknown work, or work that has ended.
-        if (!open.has(keyOf(entry.tick))) entries.forget(entry.tick)
+        if (isLocked === undefined) entries.forget(entry.tick)
+        // A percentage is shown when it is stored.
+        else if (!isLocked) news.set(keyOf(entry.tick), { nodeId: entry.tick.nodeId, opId: entry.tick.opId })
       }
       streak.recovered()
     } catch (error) {
@@ -175,8 +180,8 @@ export function createBars({ operations, clock, log }: BarsDeps) {
     const old = clock.monotonic() - forgetBarAfterMs
     for (const [id, bar] of bars) if (bar.isKept && bar.shownAt < old) bars.delete(id)
     const raised = [...bars].filter(([, bar]) => !bar.isKept)
-    await operations.raiseProgress(raised.map(([id, { progress, fileName }]) => ({ id, progress, fileName })))
-    for (const [, bar] of raised) bar.isKept = true
+    const locked = await operations.raiseProgress(raised.map(([id, { progress, fileName }]) => ({ id, progress, fileName })))
+    for (const [id, bar] of raised) bar.isKept = !locked.has(id)
   }
 
   return {

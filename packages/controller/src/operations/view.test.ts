@@ -119,10 +119,10 @@ describe('a node', () => {
 
   it.each<[string, Open, Partial<ReceivedProgress>, object]>([
     [
-      'received progress is newer than the stored one',
-      { bytes: { percentage: 10, seq: 3 } },
-      { percentage: 20, seq: 4 },
-      { percentage: 20 },
+      'received bytes are newer than the stored ones; a percentage is shown once it is stored, and so never goes back after a kill',
+      { bytes: { percentage: 10, current: 1, seq: 3 } },
+      { percentage: 20, current: 2, seq: 4 },
+      { percentage: 10, current: 2 },
     ],
     [
       'S2.44 received progress is older than that stored by another controller',
@@ -153,8 +153,8 @@ describe('a node', () => {
     [
       'S2.48 after the timeout phase and bytes go on',
       { how: { ...result, isOverdue: true } },
-      { percentage: 60, phase: 'extracting', seq: 2 },
-      { status: 'running_on_worker', phase: 'extracting', percentage: 60 },
+      { percentage: 60, current: 6, phase: 'extracting', seq: 2 },
+      { status: 'running_on_worker', phase: 'extracting', current: 6 },
     ],
     [
       'a source that sends nothing is named, with the time of its last byte',

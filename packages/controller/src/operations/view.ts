@@ -100,7 +100,9 @@ function showOpen(row: Extract<OperationNodeRecord, { status: 'open' }>, latestP
     ...(silence === null ? {} : { source_silent_since: new Date(silence.since).toISOString() }),
     ...flags,
   }
-  return { view, node, weight: total, receivedAt }
+  // Stored, like the percentage that it weights.
+  const weight = row.record.bytes.total > 0 ? row.record.bytes.total : (plan.sizeBytes ?? 0)
+  return { view, node, weight, receivedAt }
 }
 
 function showShown(row: Extract<OperationNodeRecord, { status: 'shown' }>): NodeView {
@@ -137,9 +139,10 @@ function bytesOf({ intent, bytes: stored, triedSince }: IntentRecord, latestProg
   const hasContent = (bytes: ReportedBytes): boolean => bytes.fileName !== '' || bytes.phase !== null || bytes.percentage > 0
   if (tick === null || !isNewer(tick, stored) || !(tick.epoch !== null || intent.state === 'working'))
     return { bytes: stored, receivedAt: 0, silence: null, hasProgress: isOfThisTry || (intent.state === 'working' && hasContent(stored)) }
-  const bytes = { ...tick, percentage: Math.max(tick.percentage, stored.percentage) }
+  // The stored percentage: this controller may be killed before it stores a higher one, and a bar never goes back.
+  const bytes = { ...tick, percentage: stored.percentage }
   const silence = intent.state === 'working' && (isOfThisTry || tick.epoch === null) ? tick.silence : null
-  return { bytes, receivedAt: tick.receivedAt, silence, hasProgress: isOfThisTry || (intent.state === 'working' && hasContent(bytes)) }
+  return { bytes, receivedAt: tick.receivedAt, silence, hasProgress: isOfThisTry || (intent.state === 'working' && hasContent(tick)) }
 }
 
 /** The time is that of the last byte. */

@@ -38,6 +38,8 @@ export interface ProgressTick {
   readonly epoch: number | null
 }
 
+export type RecordedProgress = Readonly<{ nodeId: string; opId: string; isLocked?: boolean }>
+
 /** How long an intent may stay without a report before its worker is polled. */
 export interface QuietFor {
   /** Since the last report, for a working intent. */
@@ -257,11 +259,13 @@ export class IntentStore {
   /**
    * Stores reported progress, at most once a second per intent. Every controller receives every report; the first to write wins,
    * and numbers only grow. Does not change the row version, because progress decides nothing except that the work is alive.
-   * Returns the reports about open intents.
+   * Returns the reports about open intents. `isLocked`: another write kept the row, and the report was not stored.
    */
-  async recordProgress(ticks: readonly ProgressTick[]): Promise<{ nodeId: string; opId: string }[]> {
+  async recordProgress(ticks: readonly ProgressTick[]): Promise<RecordedProgress[]> {
     if (ticks.length === 0) return []
-    const { rows } = await sql<{ nodeId: string; opId: string }>`
+    const isNews = sql`i.finished_at is null and (t.seq is null or i.progress_seq is null or t.seq > i.progress_seq)
+      and case when t.epoch is null then i.state = 'working' else t.epoch >= i.tried_since end`
+    const { rows } = await sql<RecordedProgress>`
       with tick as (
         select * from unnest(
           ${ticks.map((t) => t.nodeId)}::text[], ${ticks.map((t) => t.opId)}::text[], ${ticks.map((t) => t.phase)}::text[],
@@ -271,8 +275,7 @@ export class IntentStore {
       ), fresh as (
         select i.node_id, i.backend, t.phase, t.file_name, t.current_bytes, t.total_bytes, t.percentage, t.seq
         from intents i join tick t on t.node_id = i.node_id and t.op_id = i.op_id
-        where i.finished_at is null and (t.seq is null or i.progress_seq is null or t.seq > i.progress_seq)
-          and case when t.epoch is null then i.state = 'working' else t.epoch >= i.tried_since end
+        where ${isNews}
         order by i.node_id, i.backend for no key update of i skip locked
       ), written as (
         update intents i set phase = f.phase, file_name = f.file_name, current_bytes = f.current_bytes, total_bytes = f.total_bytes,
@@ -280,8 +283,9 @@ export class IntentStore {
           sign_at = case when i.state = 'working' then now() end
         from fresh f where i.node_id = f.node_id and i.backend = f.backend
       )
-      select i.node_id as "nodeId", i.op_id as "opId" from intents i join tick t on t.node_id = i.node_id and t.op_id = i.op_id
-      where i.finished_at is null`.execute(this.#db)
+      select i.node_id as "nodeId", i.op_id as "opId",
+        ${isNews} and not exists (select from fresh f where f.node_id = i.node_id and f.backend = i.backend) as "isLocked"
+      from intents i join tick t on t.node_id = i.node_id and t.op_id = i.op_id where i.finished_at is null`.execute(this.#db)
     return rows
   }
 

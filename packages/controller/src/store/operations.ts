@@ -165,19 +165,25 @@ export class OperationStore {
     return rows.map((row) => ({ id: OperationId.parse(row.id), nodes: row.nodes }))
   }
 
-  /** Progress never decreases, also on another controller. */
-  async raiseProgress(shown: readonly { id: OperationId; progress: number; fileName: string }[]): Promise<void> {
-    if (shown.length === 0) return
-    // Skips locked rows, so that it delays no other write; they are raised the next time.
-    await sql`
+  /**
+   * Progress never decreases, also on another controller. Skips locked rows, so that it delays no other write, and returns their
+   * IDs: they are raised the next time.
+   */
+  async raiseProgress(shown: readonly { id: OperationId; progress: number; fileName: string }[]): Promise<ReadonlySet<string>> {
+    if (shown.length === 0) return new Set()
+    const { rows } = await sql<{ id: string }>`
       with shown as (
         select * from unnest(${shown.map((s) => s.id)}::text[], ${shown.map((s) => s.progress)}::real[], ${shown.map((s) => s.fileName)}::text[])
           as s (id, progress, file_name)
       ), raised as (
         select o.id, s.progress, s.file_name from operations o join shown s on s.id = o.id where o.progress < s.progress
         for no key update of o skip locked
+      ), written as (
+        update operations o set progress = r.progress, file_name = r.file_name from raised r where o.id = r.id
       )
-      update operations o set progress = r.progress, file_name = r.file_name from raised r where o.id = r.id`.execute(this.#db)
+      select o.id from operations o join shown s on s.id = o.id
+      where o.progress < s.progress and o.id not in (select id from raised)`.execute(this.#db)
+    return new Set(rows.map(({ id }) => id))
   }
 
   /** Number of intents in progress, for the metrics. */
