@@ -6,6 +6,7 @@ import { dirname, join } from 'node:path'
 import { errorCode, ifMissing, makeDirectory, newId, type Clock } from '@muster/host'
 import { Digest, ModelName } from '@muster/protocol'
 import { z } from 'zod'
+import { fileSize } from '../storage/blobs.ts'
 import { syncPath } from '../storage/unpack/sync.ts'
 import type { ModelLayout } from './layout.ts'
 
@@ -23,7 +24,7 @@ export interface ModelFolder {
 }
 
 export interface ModelFolders {
-  /** Null unless every file exists with its size. Marks the folder as used now. */
+  /** Null unless every file exists with its size; content of another size is removed. Marks the folder as used now. */
   find(model: ModelName, revision: string): Promise<FolderRecord | null>
   /** The content must exist and be held. */
   place(record: FolderRecord): Promise<void>
@@ -63,10 +64,15 @@ export function createModelFolders({ layout, clock }: { readonly layout: ModelLa
       const path = layout.folder(model, revision)
       const folder = await readFolder(path)
       if (folder === null || folder.record.model !== model || folder.record.revision !== revision) return null
-      for (const { filename, size } of folder.record.files) {
+      let isComplete = true
+      for (const { filename, digest, size } of folder.record.files) {
         const file = await lstat(join(filesOf(path), filename)).catch(() => null)
-        if (file === null || !file.isFile() || file.size !== size) return null
+        if (file !== null && file.isFile() && file.size === size) continue
+        isComplete = false
+        // A damaged link is a damaged blob: both are names of one file. It must be fetched again.
+        if (((await fileSize(layout.blob(digest))) ?? size) !== size) await rm(layout.blob(digest), { force: true })
       }
+      if (!isComplete) return null
       const now = clock.now() / 1000
       // Null when the folder was removed meanwhile.
       return await utimes(join(path, recordIn), now, now).then(() => folder.record, ifMissing(null))

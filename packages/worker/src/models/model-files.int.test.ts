@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { mkdir, readFile, rm, stat, symlink, writeFile, utimes } from 'node:fs/promises'
+import { chmod, mkdir, readFile, rm, stat, symlink, truncate, writeFile, utimes } from 'node:fs/promises'
 import { join } from 'node:path'
 import { systemClock, type Clock } from '@muster/host'
 import type { ModelFile } from '@muster/protocol'
@@ -40,6 +40,22 @@ describe('files by https', () => {
       { digest: two.digest, size: 200_000 },
       { digest: one.digest, size: 300_000 },
     ])
+  })
+
+  it.each<[string, (file: string) => Promise<unknown>, number]>([
+    ['cut', (file) => chmod(file, 0o600).then(() => truncate(file, 10)), 1],
+    ['deleted', (file) => rm(file), 0],
+  ])('I7 that were %s on the disk are restored before a process uses them', async (_, damage, fetches) => {
+    await using tested = await makeTestModelFiles()
+    const content = contentOf(100_000)
+    server.put(path, content)
+    using first = await tested.stage('tiny', [fileAt(path, content)])
+    const file = join(first.directory, 'weights.gguf')
+    await damage(file)
+    const before = server.requests.length
+    using second = await tested.stage('tiny', [fileAt(path, content)])
+    expect(await readFile(join(second.directory, 'weights.gguf'))).toEqual(content.bytes)
+    expect(server.requests.length - before).toBe(fetches)
   })
 
   it('without a sha256 are stored by their computed digest', async () => {
