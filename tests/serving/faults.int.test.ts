@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net'
 import { request as httpRequest, type IncomingMessage } from 'node:http'
 import { createLog } from '@muster/host'
 import OpenAI from 'openai'
-import { boundMs, waitFor } from '@muster/testkit'
+import { adminKey, boundMs, waitFor } from '@muster/testkit'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startServingWorld, type ServingWorld } from './serving-world.ts'
 import { answerJson, chunkOf, completion, startStubGateway, type StubGateway } from './stub-gateway.ts'
@@ -297,6 +297,24 @@ describe('G18 a body that is wrong', () => {
     expect(await response.json()).toMatchObject({ error: { message: expect.any(String), type: 'invalid_request_error', code } })
     expect(response.headers.get('x-request-id')).toBeTruthy()
     expect(response.headers.get('server-timing')).toBeTruthy()
+  })
+
+  it.each([
+    ['of a request', '/v1/chat/completions', ''],
+    ['of a command', '/api/backends/install', `authorization: Bearer ${adminKey}\r\ncontent-type: application/json\r\n`],
+  ])('50 MB %s are answered 413, also to a client that sends all before it reads', async (_, path, headers) => {
+    const bytes = 50 * 2 ** 20
+    const socket = connect(Number(new URL(world.controller.url).port), '127.0.0.1').pause()
+    const failure = Promise.withResolvers<string>()
+    socket.on('error', (error) => failure.resolve(String(error)))
+    socket.write(`POST ${path} HTTP/1.1\r\nhost: 127.0.0.1\r\n${headers}content-length: ${bytes}\r\n\r\n`)
+    const piece = Buffer.alloc(bytes / 10, ' ')
+    const send = async (): Promise<string> => {
+      for (let i = 0; i < 10; i += 1) await new Promise((resolve) => socket.write(piece, resolve))
+      return await new Promise((resolve) => socket.once('data', (chunk: Buffer) => resolve(chunk.toString())).resume())
+    }
+    expect(await Promise.race([send(), failure.promise])).toMatch(/^HTTP\/1.1 413 /)
+    socket.destroy()
   })
 
   it.each<[string, string]>([

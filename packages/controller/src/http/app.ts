@@ -6,7 +6,7 @@ import { Hono, type Context } from 'hono'
 import { z } from 'zod'
 import type { Principal } from '../auth/principal.ts'
 import { Answer, authorize, type AuthorizeDeps, type Call, checkHost, type Endpoint, type Signer } from './endpoint.ts'
-import { readJson, readRaw } from './body.ts'
+import { discardBody, readJson, readRaw } from './body.ts'
 import { errorBody, HttpError, invalidInput, starting, toHttpError } from './http-error.ts'
 
 export interface AppDeps extends AuthorizeDeps {
@@ -55,6 +55,7 @@ async function serve(c: Context<Env>, endpoint: Endpoint, deps: AppDeps): Promis
     response = await answer(c, endpoint, deps)
   } catch (error) {
     response = renderError(c, error, deps.log)
+    if (response.headers.get('connection') === 'close') await discardBody(c.env.incoming)
   }
   deps.onAnswer({
     route: endpoint.route.path,

@@ -1,11 +1,11 @@
-// Reads a request's body with a limit on its size and on the depth of its JSON.
+// Reads a request's body with a limit on its size and on the depth of its JSON, or drops it.
+import type { IncomingMessage } from 'node:http'
 import { HttpError } from './http-error.ts'
 
 const maxBodyBytes = 8 * 2 ** 20
 
 export async function readRaw(request: Request, maxBytes = maxBodyBytes): Promise<Uint8Array> {
-  const declaredBytes = Number(request.headers.get('content-length') ?? 0)
-  if (declaredBytes > maxBytes) throw tooLarge(maxBytes)
+  checkDeclaredSize(request, maxBytes)
   if (request.body === null) return new Uint8Array()
   const chunks: Uint8Array[] = []
   let size = 0
@@ -17,8 +17,37 @@ export async function readRaw(request: Request, maxBytes = maxBodyBytes): Promis
   return chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks)
 }
 
+/** Before anything looks at the body: from then on it is a stream that cannot be discarded. */
+function checkDeclaredSize({ headers }: Request, maxBytes: number): void {
+  if (Number(headers.get('content-length') ?? 0) > maxBytes) throw tooLarge(maxBytes)
+}
+
+/** More than any body that is sent by mistake; the limits of time end one that does not end. */
+const discardLimits = { bytes: 64 * 2 ** 20, idleMs: 2_000, totalMs: 50_000 }
+
+/**
+ * Reads and drops the rest of a body before an answer that closes the connection. A connection that is closed while the client
+ * still sends breaks, and the client may never read the answer.
+ */
+export async function discardBody(request: IncomingMessage, limits = discardLimits): Promise<void> {
+  if (request.complete || request.destroyed) return
+  const { promise, resolve } = Promise.withResolvers<void>()
+  const timers = [setTimeout(resolve, limits.idleMs), setTimeout(resolve, limits.totalMs)]
+  let bytes = 0
+  const onData = (chunk: Buffer): void => {
+    bytes += chunk.length
+    if (bytes > limits.bytes) resolve()
+    timers[0]?.refresh()
+  }
+  request.on('data', onData).once('end', resolve).once('close', resolve).resume()
+  await promise
+  for (const timer of timers) clearTimeout(timer)
+  request.off('data', onData).off('end', resolve).off('close', resolve)
+}
+
 /** An empty body is an empty object, so that `curl -X POST` works where no field is required. */
 export async function readJson(source: Request | Uint8Array): Promise<unknown> {
+  if (source instanceof Request) checkDeclaredSize(source, maxBodyBytes)
   if (source instanceof Request && source.body !== null) {
     const type = source.headers.get('content-type')?.split(';')[0]?.trim().toLowerCase() ?? ''
     if (type !== 'application/json' && source.headers.get('content-length') !== '0') {

@@ -9,7 +9,7 @@ import { ClientLink } from '../routing/attempt.ts'
 import { prefixKeyOf } from '../routing/replica-choice.pure.ts'
 import type { RoutedModel } from '../routing/replica-table.ts'
 import { authorize, type AuthorizeDeps, checkHost, endpoint, type Endpoint } from './endpoint.ts'
-import { isTooDeep, tooDeepMessage } from './body.ts'
+import { discardBody, isTooDeep, tooDeepMessage } from './body.ts'
 import { HttpError, starting, toHttpError } from './http-error.ts'
 import { answerOf, answerOfError, type InferenceAnswer, invalidField, unknownModel } from './inference-answer.ts'
 
@@ -66,6 +66,7 @@ async function serve(exchange: Exchange, deps: InferenceHandlerDeps): Promise<vo
   } catch (thrown) {
     const error = toHttpError(thrown)
     if (error.code === 'internal') deps.log.error('request failed', { requestId, path, error: error.cause ?? error })
+    if (error.headers['connection'] === 'close') await discardBody(exchange.request)
     if (response.headersSent) response.destroy()
     else send(response, answerOfError(error), { requestId, ms: deps.clock.monotonic() - startedAt })
   } finally {
