@@ -1,5 +1,7 @@
-// Serving does not need the database: statements are counted, and then the database is stopped.
-import { boundMs, administer, adminKey, startTestPostgres, waitFor, type TestPostgres } from '@muster/testkit'
+// Serving does not need the database: statements are counted, and then the database is broken in every way, and stopped.
+import { readFileSync } from 'node:fs'
+import { boundMs, administer, adminKey, isLongRun, startTestPostgres, waitFor, type TestPostgres } from '@muster/testkit'
+import { Client } from 'pg'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startServingWorld, type ServingWorld } from './serving-world.ts'
 
@@ -54,6 +56,108 @@ describe('a model that is up', () => {
     // Background work of a controller is the same with and without requests.
     expect(busy - idle).toBeLessThan(answered / 3 / 10)
     expect(busy).toBeLessThan(idle + 15)
+  })
+})
+
+const inDatabase = (text: string): Promise<unknown> => administer(world.databaseUrl, (client) => client.query(text))
+const eachTable = (statement: string): string =>
+  `do $$ declare t text; begin for t in select tablename from pg_tables where schemaname = 'public' loop execute format('${statement}', t); end loop; end $$`
+
+const ownName = 'outage test'
+
+async function openSession(): Promise<Client> {
+  const client = new Client({ connectionString: world.databaseUrl, application_name: ownName })
+  client.on('error', () => undefined)
+  await client.connect()
+  return client
+}
+
+function signalServer(signal: NodeJS.Signals): void {
+  const sessions = readFileSync(`/proc/${postgres.pid}/task/${postgres.pid}/children`, 'utf8').split(' ').filter(Boolean).map(Number)
+  for (const pid of [postgres.pid, ...sessions]) {
+    try {
+      process.kill(pid, signal)
+    } catch {
+      // This session has just ended.
+    }
+  }
+}
+
+/** Breaks the database, and returns how to mend it. */
+const faults: Readonly<Record<string, () => Promise<() => Promise<unknown>>>> = {
+  frozen: async () => {
+    signalServer('SIGSTOP')
+    return async () => signalServer('SIGCONT')
+  },
+  locked: async () => {
+    const client = await openSession()
+    await client.query('begin')
+    await client.query(eachTable('lock table %I in access exclusive mode'))
+    return async () => await client.end()
+  },
+  'read-only': async () => {
+    await inDatabase(`do $$ begin execute format('alter database %I set default_transaction_read_only = on', current_database()); end $$`)
+    await inDatabase(
+      'select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and datname = current_database()',
+    )
+    return async () => {
+      const undo = `set transaction read write; do $$ begin execute format('alter database %I reset default_transaction_read_only', current_database()); end $$`
+      await administer(world.databaseUrl, (client) => client.query(`begin; ${undo}; commit`))
+      await inDatabase(
+        'select pg_terminate_backend(pid) from pg_stat_activity where pid <> pg_backend_pid() and datname = current_database()',
+      )
+    }
+  },
+  full: async () => {
+    await inDatabase(
+      `create function full_disk() returns trigger language plpgsql as $$ begin raise exception 'no space left' using errcode = '53100'; end $$`,
+    )
+    await inDatabase(eachTable('create trigger full_disk before insert or update or delete on %I execute function full_disk()'))
+    return () => inDatabase('drop function full_disk cascade')
+  },
+  'out of connections': async () => {
+    const opened = [await openSession()]
+    const open = async (): Promise<void> => {
+      for (let client = await openSession().catch(() => null); client !== null; client = await openSession().catch(() => null))
+        opened.push(client)
+    }
+    const endOthers = `
+      select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and application_name <> '${ownName}'`
+    // The controller connects again as soon as it lost a connection.
+    for (let left = 1; left > 0;) {
+      await Promise.all(Array.from({ length: 8 }, open))
+      left = (await opened[0]?.query(endOthers))?.rowCount ?? 0
+    }
+    return async () => void (await Promise.all(opened.map((client) => client.end())))
+  },
+}
+
+describe('a broken database', () => {
+  it.each(Object.keys(faults))('D4 serves every warm request while PostgreSQL is %s, and recovers', async (what) => {
+    const mend = await faults[what]?.()
+    let hasWritten = false
+    const writing = world.controller.api.put(`/api/models/other-${what.replaceAll(' ', '-')}`, { backend: 'stub' }).then(
+      ({ status }) => void (hasWritten = status < 300),
+      () => undefined,
+    )
+    const until = performance.now() + (isLongRun ? 20_000 : 800)
+    const statuses = new Map<number, number>()
+    const ask = async (): Promise<void> => {
+      while (performance.now() < until) {
+        const response = await world.chat('tiny')
+        await response.text()
+        statuses.set(response.status, (statuses.get(response.status) ?? 0) + 1)
+      }
+    }
+    await Promise.all(Array.from({ length: 4 }, ask))
+    expect(hasWritten, 'nothing can be stored').toBe(false)
+    await mend?.()
+    await writing
+    expect([...statuses.keys()]).toEqual([200])
+    expect(statuses.get(200)).toBeGreaterThan(50)
+    await waitFor(async () => (await world.controller.api.get('/api/stats')).status === 200, {
+      what: `the controller to recover from ${what}`,
+    })
   })
 })
 
