@@ -6,6 +6,8 @@ export type Span = Readonly<{ from: number; to: number }>
 
 /** After a fault the parts connect again, and the worker repeats what was lost. */
 const recoveryMs = 3_000
+/** A worker may connect to NATS before any controller does; it repeats its reports 5 s later. */
+const natsRecoveryMs = 6_000
 
 export type Quiet = (controller: number, node: string) => readonly Span[]
 
@@ -29,10 +31,11 @@ export function createQuiet({ clear, faults }: Pick<Observation, 'clear' | 'faul
 const concerns = ({ name }: Fault, { controller, node }: { controller: number; node: string }): boolean =>
   name === 'nats' || name === 'postgres' || name === node || name === `controller-${controller}`
 
-function without(span: Span, { from, to }: Fault): Span[] {
+function without(span: Span, { name, from, to }: Fault): Span[] {
+  const recoveredAt = to + (name === 'nats' ? natsRecoveryMs : recoveryMs)
   return [
     { from: span.from, to: Math.min(span.to, from) },
-    { from: Math.max(span.from, to + recoveryMs), to: span.to },
+    { from: Math.max(span.from, recoveredAt), to: span.to },
   ].filter((each) => each.to > each.from)
 }
 
