@@ -1,10 +1,13 @@
 import { readdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { LoadModel, ReplicaId } from '@muster/protocol'
+import { Digest, LoadModel, ReplicaId } from '@muster/protocol'
 import { makeTempDir } from '@muster/testkit'
 import { expect, it } from 'vitest'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { recordingLog } from '../../test/recording-log.ts'
-import { openReplicaRecords, type ReplicaRecord } from './replica.ts'
+import { createManualClock } from '../../test/manual-clock.ts'
+import { createProgressReporter } from '../work/reports.ts'
+import { admit, createReplica, openReplicaRecords, type ReplicaRecord, untilIdle } from './replica.ts'
 
 const record = (id: string, notedAt: number): ReplicaRecord => ({
   format: 1,
@@ -32,4 +35,32 @@ it('keeps records in the order of acceptance, and skips newer and damaged files'
   expect(again.newer).toEqual(['r-4'])
   expect((await readdir(directory.path)).toSorted()).toEqual(['r-1.json', 'r-2.json', 'r-4.json'])
   expect(log.lines.filter(({ level }) => level === 'error')).toHaveLength(3)
+})
+
+it('a drain waits for the last request, not for the last but one', async () => {
+  const clock = createManualClock()
+  const run = {
+    process: { pid: 1, started: '1', boot: 'b' },
+    address: { kind: 'tcp' as const, host: '127.0.0.1' as const, port: 1 },
+    digest: Digest.parse(`sha256:${'0'.repeat(64)}`),
+    modelDirectory: '/',
+  }
+  const reporter = createProgressReporter({ publish: () => undefined, nextSeq: () => 1, clock })
+  const replica = createReplica({ ...record('r-1', 1), stage: { state: 'ready', run } }, reporter)
+  replica.connection = { handle: async () => undefined, close: async () => undefined }
+  replica.process = { identity: run.process, exited: new Promise(() => undefined), hasExited: () => false }
+  const requests = [admit(replica), admit(replica)].filter((each) => typeof each === 'object')
+  expect(requests).toHaveLength(2)
+  let isIdle = false
+  const idle = untilIdle(replica, 60_000, { clock }).then(() => (isIdle = true))
+  requests[0]?.[Symbol.dispose]()
+  await nextTurn()
+  expect(isIdle).toBe(false)
+  // A drain that begins with one request left waits for it too.
+  let isLateIdle = false
+  const late = untilIdle(replica, 60_000, { clock }).then(() => (isLateIdle = true))
+  await nextTurn()
+  expect(isLateIdle).toBe(false)
+  requests[1]?.[Symbol.dispose]()
+  await Promise.all([idle, late])
 })
