@@ -90,7 +90,8 @@ async function disturb(all: Rage, random: Random): Promise<void> {
     const victims = world.members.filter((member) => member.isUp())
     if (victims.length > 0) await freeze(all, random.pick(victims), frozenMs)
   } else if (dice < 0.6) await cutWorker(all, random, cutMs)
-  else if (dice < 0.8) await cutController(all, random, cutMs)
+  else if (dice < 0.75) await cutController(all, random, cutMs)
+  else if (dice < 0.85) await losePackets(all, random, cutMs)
   else await cutRegistry(all, cutMs / 2)
 }
 
@@ -126,6 +127,21 @@ async function cutController(all: Rage, random: Random, ms: number): Promise<voi
     await delay(ms)
     for (const wire of cut) wire.mend(null)
   })
+}
+
+/** On every line of a worker and of a controller. */
+async function losePackets(all: Rage, random: Random, ms: number): Promise<void> {
+  const { workers, controllers, busWire } = all.world
+  const [worker, controller] = [random.pick(workers), random.pick(controllers)]
+  const wires = [worker.gateway, ...Object.values(controller.wires)]
+  const lose = async (): Promise<void> => {
+    busWire.cut('lossy', worker.id)
+    for (const wire of wires) wire.cut('lossy', null)
+    await delay(ms)
+    for (const wire of wires) wire.mend(null)
+    busWire.mend(worker.id)
+  }
+  await during({ what: 'loss', name: worker.name }, all, () => during({ what: 'loss', name: controller.name }, all, lose))
 }
 
 async function cutRegistry(all: Rage, ms: number): Promise<void> {

@@ -127,9 +127,9 @@ export interface FinalNode extends ShownStatus {
   readonly generation: number | null
 }
 
-/** A process was killed, frozen, or cut off, until it was started again, continued, or connected. */
+/** A process was killed, frozen, cut off, or lost one packet in ten, until that was put right. */
 export interface Fault {
-  readonly what: 'kill' | 'freeze' | 'cut'
+  readonly what: 'kill' | 'freeze' | 'cut' | 'loss'
   /** The process; `registry` for the line to the registry. */
   readonly name: string
   readonly from: number

@@ -2,8 +2,11 @@
 // connection breaks at once. Partitions without packet filters, so that no privileges are needed.
 import { connect, createServer, type Socket } from 'node:net'
 
-/** `dark`: bytes wait in the line, and connections stay open. `broken`: connections end, and new ones too. */
-export type Cut = 'dark' | 'broken'
+/**
+ * `dark`: bytes wait in the line, and connections stay open. `broken`: connections end, and new ones too. `lossy`: one piece in
+ * ten is lost, and everything behind it waits until it was sent again, as over TCP.
+ */
+export type Cut = 'dark' | 'broken' | 'lossy'
 
 export interface Wire extends AsyncDisposable {
   readonly port: number
@@ -23,7 +26,12 @@ interface Line {
   readonly ends: readonly [Socket, Socket]
   caller: string | null
   readonly held: Parcel[]
+  isResending: boolean
 }
+
+const lossRate = 0.1
+/** The shortest time after which TCP sends again. */
+const resendMs = 200
 
 const everybody = ''
 /** The caller is named in the first bytes of a request or a connection. */
@@ -40,7 +48,15 @@ export async function startWire({ target, readCaller = () => null }: WireOptions
   const flush = (line: Line): void => {
     const cut = cutOf(line)
     if (cut === 'broken') return breakLine(line)
-    if (cut === 'dark') return
+    if (cut === 'dark' || line.isResending) return
+    if (cut === 'lossy' && Math.random() < lossRate) {
+      line.isResending = true
+      setTimeout(() => {
+        line.isResending = false
+        flush(line)
+      }, resendMs)
+      return
+    }
     for (const { to, bytes } of line.held.splice(0)) {
       if (bytes === null) to.end()
       else if (!to.destroyed) to.write(bytes)
@@ -61,7 +77,7 @@ export async function startWire({ target, readCaller = () => null }: WireOptions
   }
   const server = createServer({ allowHalfOpen: false }, (client) => {
     const upstream = connect(target)
-    const line: Line = { ends: [client.setNoDelay(), upstream.setNoDelay()], caller: null, held: [] }
+    const line: Line = { ends: [client.setNoDelay(), upstream.setNoDelay()], caller: null, held: [], isResending: false }
     lines.add(line)
     carry(line, [client, upstream])
     carry(line, [upstream, client])

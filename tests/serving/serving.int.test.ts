@@ -1,7 +1,7 @@
 // The way of a request through a controller to a replica, against gateways that do what real ones and worse ones do.
 import { newId } from '@muster/host'
 import OpenAI from 'openai'
-import { waitFor } from '@muster/testkit'
+import { isLongRun, waitFor } from '@muster/testkit'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { startServingWorld, type ServingWorld } from './serving-world.ts'
 import { answerJson, chunkOf, completion, refuse, type StubGateway } from './stub-gateway.ts'
@@ -18,6 +18,8 @@ beforeAll(async () => {
   await waitFor(async () => (await world.chat('org/tiny')).status === 200, { what: 'the first answer' })
 })
 afterAll(() => world[Symbol.asyncDispose]())
+
+const streams = isLongRun ? 2_000 : 200
 
 const client = () => new OpenAI({ baseURL: `${world.controller.url}/v1`, apiKey: 'none', maxRetries: 0 })
 
@@ -51,6 +53,24 @@ describe('the OpenAI API', () => {
       second.resolve()
     }
     expect(seen).toEqual(['one', 'two'])
+  })
+
+  it(`carries ${streams} streams at once, each whole and none with the text of another`, async () => {
+    const all = Promise.withResolvers<void>()
+    node.behave(replica, async ({ body }, response) => {
+      const { user } = JSON.parse(body) as { user: string }
+      response.writeHead(200, { 'content-type': 'text/event-stream' })
+      response.write(chunkOf(`${user} begins`))
+      await all.promise
+      response.end(`${chunkOf(`${user} ends`)}data: [DONE]\n\n`)
+    })
+    const texts = Array.from({ length: streams }, async (_, at) =>
+      (await world.chat('org/tiny', { stream: true, user: `reader-${at}` })).text(),
+    )
+    await waitFor(() => node.open(replica) === streams, { what: `${streams} streams to be open` })
+    all.resolve()
+    for (const [at, text] of (await Promise.all(texts)).entries())
+      expect(text).toBe(`${chunkOf(`reader-${at} begins`)}${chunkOf(`reader-${at} ends`)}data: [DONE]\n\n`)
   })
 
   it('hands on the body byte for byte, and no key of the client', async () => {

@@ -8,12 +8,13 @@ import { serveCommands } from '../src/commands/serve-commands.ts'
 import type { Installer } from '../src/operations/installer.ts'
 import { openOperations, type Operations, type OperationsDeps } from '../src/operations/operations.ts'
 import { noBackends } from '../src/supervisor/run-replica.ts'
-import { openReplicas } from '../src/supervisor/replicas.ts'
+import { openReplicas, type Replicas } from '../src/supervisor/replicas.ts'
 import { createWorkRegistry, type WorkRegistry } from '../src/work/work-registry.ts'
 
 export const nodeId = NodeId.parse('n-1')
 export const opId = (text: string): OperationId => OperationId.parse(text)
 export const to = { node: nodeId }
+export const gatewayUrl = 'http://127.0.0.1:1'
 export const soon = { timeoutMs: 60_000 }
 
 export type WorldOptions = Readonly<{
@@ -25,6 +26,8 @@ export type WorldOptions = Readonly<{
   path?: string
   /** False: commands without `async` are refused. */
   isLegacyServed?: boolean
+  /** Real ones; otherwise no backend is installed and no process runs. */
+  replicas?: Replicas
   /** Two connections to one bus; otherwise one within this process. */
   connect?: () => Promise<Bus>
 }>
@@ -65,21 +68,23 @@ export async function startOperations(options: WorldOptions): Promise<Operations
     ...(step === undefined ? {} : { step }),
   })
   const root = `${path}-replicas`
-  const replicas = await openReplicas({
-    dataDir: { root, path: (name) => `${root}/${name}` },
-    work,
-    backends: noBackends,
-    models: { stage: () => Promise.reject(new Error('there are no model files')), remove: async () => undefined },
-    drivers: {},
-    env: {},
-    clock,
-    log,
-  })
+  const replicas =
+    options.replicas ??
+    (await openReplicas({
+      dataDir: { root, path: (name) => `${root}/${name}` },
+      work,
+      backends: noBackends,
+      models: { stage: () => Promise.reject(new Error('there are no model files')), remove: async () => undefined },
+      drivers: {},
+      env: {},
+      clock,
+      log,
+    }))
   const leaving = new AbortController()
   let seq = 0
   const served = serveCommands('backend', {
     ...{ bus: own, nodeId, work, operations, replicas, log, signal: leaving.signal, isLegacyServed: options.isLegacyServed ?? true },
-    gatewayUrl: () => 'http://127.0.0.1:1',
+    gatewayUrl: () => gatewayUrl,
     requestStop: () => undefined,
   })
   const detach = operations.attach({ bus: own, nodeId, incarnation: Incarnation.parse('i-1'), nextSeq: () => seq++ })

@@ -1,6 +1,6 @@
 // The check for newer builds on a real database: what it stores, that one controller at a time runs it, and what it submits.
 import { fileURLToPath } from 'node:url'
-import { silentLog, systemClock } from '@muster/host'
+import { abortable, resolveSettings, silentLog, systemClock } from '@muster/host'
 import { Digest, FleetError, InstalledBackend, type BackendName } from '@muster/protocol'
 import { GalleryEntry } from '@muster/source'
 import { createTestDatabase, waitFor } from '@muster/testkit'
@@ -9,6 +9,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from 'vitest'
 import { nodeRecord } from '../../test/node-record.ts'
 import type { Offers } from '../gallery/catalogue.ts'
 import type { ResolveSource } from '../gallery/resolve-source.ts'
+import { controllerSettings } from '../settings.ts'
 import { connectDatabase } from '../store/connect.ts'
 import { migrate } from '../store/migrate.ts'
 import type { NodeRecord } from '../store/nodes.ts'
@@ -197,6 +198,64 @@ describe('of several controllers', () => {
     await waitFor(async () => (await store.duties.read(checkDuty)).doneAt !== first, { what: 'another check' })
     ending.abort()
     await running
+  })
+})
+
+describe('without a request', () => {
+  const intervalMs = 6 * 3_600_000
+
+  /** Controllers whose pauses a test ends; `pauses` are the pauses between their rounds. */
+  function startCheckers(holders: readonly string[]) {
+    const pauses: { readonly ms: number; readonly end: () => void }[] = []
+    const ending = new AbortController()
+    let checks = 0
+    const clock = {
+      ...systemClock,
+      sleep: (ms: number, signal: AbortSignal = ending.signal) => {
+        const over = AbortSignal.any([signal, ending.signal])
+        // The deadline of a check is not a pause.
+        if (ms === 50_000) return systemClock.sleep(ms, over)
+        return abortable(new Promise<void>((end) => void pauses.push({ ms, end })), over)
+      },
+    }
+    const catalogue = async (): Promise<Offers> => ((checks += 1), main)
+    const running = holders.map((holder) => checker({ holder, clock, intervalMs, catalogue }).run(ending.signal))
+    return {
+      checks: () => checks,
+      /** Waits until all of them pause, and returns for how long. */
+      async pausing(): Promise<readonly { readonly ms: number; readonly end: () => void }[]> {
+        await waitFor(() => pauses.length === holders.length, { what: 'all controllers to pause', timeoutMs: 30_000 })
+        return pauses.splice(0)
+      },
+      async [Symbol.asyncDispose](): Promise<void> {
+        ending.abort()
+        await Promise.all(running)
+      },
+    }
+  }
+
+  it('S3.17 a controller checks soon after its start, and then at each interval', async () => {
+    await using started = startCheckers(['c-1'])
+    const [first] = await started.pausing()
+    expect([first?.ms, started.checks()]).toEqual([5_000, 0])
+    first?.end()
+    const [second] = await started.pausing()
+    expect([second?.ms, started.checks()]).toEqual([intervalMs, 1])
+    await sql`update duties set done_at = done_at - interval '6 hours'`.execute(connection.db)
+    second?.end()
+    const [third] = await started.pausing()
+    expect([third?.ms, started.checks()]).toEqual([intervalMs, 2])
+  })
+
+  it('S3.17 of controllers that start at the same time one checks', async () => {
+    await using started = startCheckers(['c-1', 'c-2', 'c-3'])
+    for (const { end } of await started.pausing()) end()
+    await started.pausing()
+    expect(started.checks()).toBe(1)
+  })
+
+  it('S3.17 the interval is six hours by default', () => {
+    expect(resolveSettings(controllerSettings, { flags: {}, env: {} }).upgradeCheckInterval).toBe(intervalMs)
   })
 })
 
