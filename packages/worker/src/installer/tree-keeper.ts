@@ -38,8 +38,14 @@ export function createTreeKeeper({ store, repair, onChanged, clock, log }: TreeK
     if (isRepaired) onChanged()
     else beyondRepair.add(tree)
   }
+  let isFirst = true
   const round = async (signal: AbortSignal, isDue: boolean): Promise<number> => {
     const startedAt = clock.monotonic()
+    // A start has other work for the disk, and a tree that is inspected is not collected.
+    if (isFirst) {
+      isFirst = false
+      return everyMs
+    }
     if (!isDue) beyondRepair.clear()
     for (const { name, digest } of await store.list()) {
       const before = await store.condition(digest)

@@ -413,11 +413,12 @@ type InstalledBackendsDeps = Readonly<{
   signal: AbortSignal
 }>
 
-/** A model that fails for another reason is started again and again; the files of its backend are not read each time. */
-const verifyEveryMs = 600_000
+/** A model that fails for another reason is started again and again: at most this share of the time goes to reading its backend. */
+const mostVerifyShare = 0.05
 
 export function createInstalledBackends({ store, onDamaged, clock, log, signal }: InstalledBackendsDeps): InstalledBackends {
-  const verifiedAt = new Map<Digest, number>()
+  /** Trees that are being verified (Infinity), or were verified lately: the time of the next verification. */
+  const verifiedUntil = new Map<Digest, number>()
   const reported = (found: 'intact' | 'damaged'): boolean => {
     if (found === 'damaged') onDamaged()
     return found === 'intact'
@@ -431,12 +432,14 @@ export function createInstalledBackends({ store, onDamaged, clock, log, signal }
     hold: (digest) => store.hold([digest]),
     inspect: async (digest, options) => reported(await store.inspect(digest, options)),
     suspect(digest) {
-      if (clock.monotonic() - (verifiedAt.get(digest) ?? -Infinity) < verifyEveryMs) return
-      verifiedAt.set(digest, clock.monotonic())
-      store.verify(digest, { signal }).then(
-        (found) => reported(found) || verifiedAt.delete(digest),
-        (error: unknown) => signal.aborted || log.warn('cannot verify a backend', { digest, error }),
-      )
+      const startedAt = clock.monotonic()
+      if (startedAt < (verifiedUntil.get(digest) ?? 0)) return
+      verifiedUntil.set(digest, Infinity)
+      store
+        .verify(digest, { signal })
+        .then(reported)
+        .catch((error: unknown) => signal.aborted || log.warn('cannot verify a backend', { digest, error }))
+        .finally(() => verifiedUntil.set(digest, clock.monotonic() + (clock.monotonic() - startedAt) / mostVerifyShare))
     },
     async take(backend, digest) {
       const found = await versionOf(store, backend, digest)
