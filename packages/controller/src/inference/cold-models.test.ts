@@ -138,6 +138,19 @@ describe('a model that is not loaded', () => {
     expect(performance.now() - began).toBeGreaterThanOrEqual(299)
   })
 
+  it('D4 is requested again when the database is back, for a request that met the outage', async () => {
+    const { wait, asked, set } = await world(new Error('the database is away'))
+    const waiting = wait({ ms: 10_000 })
+    await waitFor(() => asked.ensure === 1, { what: 'the first query' })
+    const later = { ensure: 0, status: 0 }
+    set(loading)
+    await waitFor(() => asked.ensure + asked.status > 1, { what: 'the next query' })
+    Object.assign(later, asked)
+    set({ kind: 'failed', failure })
+    expect(await waiting).toEqual({ kind: 'failed', failure })
+    expect(later).toEqual({ ensure: 2, status: 0 })
+  })
+
   it('is requested again for later requests, also while others still wait', async () => {
     const { wait, asked } = await world()
     const waiting = [wait({ ms: 2_500 })]
