@@ -9,7 +9,7 @@ it('decides nothing before enough heartbeats, and writes nothing without a chang
   const seen = { asked: 0, listed: 0, written: [] as ScaleChange[][] }
   const tiny: ScalableModel = {
     ...{ name: ModelName.parse('tiny'), scheduling: { max_replicas: 2 }, requestedReplicas: 1, isUnloaded: false },
-    ...{ busySince: 5_000, slackSince: null, loads: 1, failed: 0, ready: [ReplicaId.parse('r-1')] },
+    ...{ busySince: 5_000, slackSince: null, loads: 1, failed: 0, ready: [ReplicaId.parse('r-1')], slots: 1 },
   }
   const loop = createScaleLoop({
     scaling: {
@@ -23,7 +23,7 @@ it('decides nothing before enough heartbeats, and writes nothing without a chang
         return []
       },
     },
-    inFlight: () => 1,
+    inFlight: () => 2,
     isInformed: () => {
       seen.asked += 1
       return seen.asked > 3

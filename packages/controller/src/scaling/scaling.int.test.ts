@@ -119,10 +119,10 @@ describe('a model with several replicas', () => {
         return to === null ? [] : [{ from: model, to }]
       })
     }
-    const [begun, late] = await Promise.all([look([1]), look([1])])
+    const [begun, late] = await Promise.all([look([2]), look([2])])
     expect(await scaling.write(begun)).toEqual([])
     await age('busy_since', 10_000)
-    const [ups, again] = await Promise.all([look([1]), look([1])])
+    const [ups, again] = await Promise.all([look([2]), look([2])])
     expect(ups).toMatchObject([{ to: { requestedReplicas: 2 } }])
     const written = await Promise.all([scaling.write(ups), scaling.write(again), scaling.write(late)])
     expect(written.flat()).toEqual(['tiny'])
@@ -135,7 +135,7 @@ describe('a model with several replicas', () => {
     await world.addModel('tiny', { scheduling: { min_replicas: 1, max_replicas: 2 } })
     const [first] = await untilReady('tiny', 1)
     if (first === undefined) throw new Error('there is one')
-    inFlight.set(first, 1)
+    inFlight.set(first, 2)
     await waitFor(() => streak('busy_since'), { what: 'a streak' })
     await schedule('tiny', { min_replicas: 1, max_replicas: 1 })
     await waitFor(async () => !(await streak('busy_since')), { what: 'the streak to be over' })

@@ -37,19 +37,23 @@ function scaleOf({ model, inFlight, now, idleMs }: ScalingFacts): Scale {
   // While replicas start or end, the load of the others does not show how many are needed.
   if (desired === 0 || model.loads !== desired || inFlight.length + model.failed !== desired) return settled
 
-  if (desired < max && model.failed === 0 && isBusy(inFlight)) {
+  if (desired < max && model.failed === 0 && isBusy(inFlight, model.slots)) {
     const since = model.busySince ?? now
     return now - since >= busyMs ? { ...settled, requestedReplicas: desired + 1 } : { ...settled, busySince: since }
   }
-  if (desired > Math.max(1, min) && isTooMany(inFlight, model.failed)) {
+  if (desired > Math.max(1, min) && isTooMany(inFlight, model)) {
     const since = model.slackSince ?? now
     return now - since >= idleMs ? { ...settled, requestedReplicas: desired - 1 } : { ...settled, slackSince: since }
   }
   return settled
 }
 
-const isBusy = (inFlight: readonly number[]): boolean => inFlight.every((count) => count > 0)
+const sumOf = (inFlight: readonly number[]): number => inFlight.reduce((sum, count) => sum + count, 0)
 
-/** One less would not all be busy. Failed replicas are not missed unless all others are busy. */
-const isTooMany = (inFlight: readonly number[], failed: number): boolean =>
-  failed > 0 ? !isBusy(inFlight) : inFlight.reduce((sum, count) => sum + count, 0) < inFlight.length - 1
+/** More requests than all replicas work on at once: some wait in a queue. One long request is no reason for another replica. */
+const isBusy = (inFlight: readonly number[], slots: number): boolean =>
+  inFlight.every((count) => count > 0) && sumOf(inFlight) > inFlight.length * slots
+
+/** One less would have a free slot. Failed replicas are not missed unless all others are busy. */
+const isTooMany = (inFlight: readonly number[], { failed, slots }: Pick<ScalableModel, 'failed' | 'slots'>): boolean =>
+  failed > 0 ? inFlight.length > 0 && !isBusy(inFlight, slots) : sumOf(inFlight) < (inFlight.length - 1) * slots

@@ -1,6 +1,7 @@
 // Queries of automatic scaling.
 import { ModelName, ReplicaId, Scheduling } from '@muster/protocol'
 import { sql, type Kysely } from 'kysely'
+import { z } from 'zod'
 import { retryConflicts } from './errors.ts'
 import type { Database } from './tables.ts'
 
@@ -19,6 +20,8 @@ export interface ScalableModel {
   readonly failed: number
   /** Its ready replicas. */
   readonly ready: readonly ReplicaId[]
+  /** The number of requests that a replica works on at once, as far as its configuration tells; at least 1. */
+  readonly slots: number
 }
 
 export interface ScaleChange {
@@ -36,6 +39,7 @@ interface Row {
   readonly loads: number
   readonly failed: number
   readonly ready: string[]
+  readonly options: unknown
   readonly now_ms: number
 }
 
@@ -52,7 +56,7 @@ export class ScalingStore {
   async list(): Promise<{ now: number; models: ScalableModel[] }> {
     const { rows } = await sql<Row>`
       select m.name, m.config -> 'scheduling' as scheduling, m.requested_replicas, m.is_unloaded, ${msOf(sql`m.busy_since`)} as busy_ms,
-        ${msOf(sql`m.slack_since`)} as slack_ms, ${msOf(sql`now()`)} as now_ms, l.loads, l.failed, l.ready
+        ${msOf(sql`m.slack_since`)} as slack_ms, ${msOf(sql`now()`)} as now_ms, l.loads, l.failed, l.ready, m.config -> 'options' as options
       from models m cross join lateral (
         select count(*)::int as loads, count(*) filter (where state = 'failed')::int as failed,
           coalesce(array_agg(replica_id order by ordinal) filter (where state = 'ready'), '{}') as ready
@@ -112,4 +116,14 @@ const modelOf = (row: Row): ScalableModel => ({
   loads: row.loads,
   failed: row.failed,
   ready: row.ready.map((id) => ReplicaId.parse(id)),
+  slots: slotsOf(row.options),
 })
+
+const Slots = z.coerce.number().int().min(1)
+const Options = z.object({ parallel: Slots.optional(), sequences: Slots.optional() })
+
+/** Backends call it `parallel` or `sequences`. Without it one request at a time is certain. */
+export function slotsOf(options: unknown): number {
+  const given = Options.safeParse(options).data
+  return given?.parallel ?? given?.sequences ?? 1
+}
