@@ -26,13 +26,20 @@ const openWork = `
   select (select count(*) from intents where finished_at is null) + (select count(*) from replicas where state in ('starting', 'draining'))
     + (select count(*) from model_removals) as open`
 
-/** True when nothing is open any more: in the database, and on every controller. */
+/**
+ * True when nothing is open any more: in the database, and on every controller. A replica that was replaced serves until every
+ * controller routes to the new one, also one that was killed within the last 15 s.
+ */
 export async function isQuiet({ databaseUrl, controllers }: ChaosWorld): Promise<boolean> {
   const { rows } = await administer(databaseUrl, (client) => client.query<{ open: string }>(openWork))
   if (Number(rows[0]?.open) !== 0) return false
   const lists = await Promise.all(controllers.map(({ url }) => request(`${url}/api/operations?state=active`)))
-  return lists.every(({ status, body }) => status === 200 && (body['operations'] as readonly unknown[]).length === 0)
+  if (!lists.every(({ status, body }) => status === 200 && (body['operations'] as readonly unknown[]).length === 0)) return false
+  const models = await Promise.all(controllers.map(({ url }) => request(`${url}/api/models`)))
+  return models.every(({ status, body }) => status === 200 && (body['models'] as readonly SeenModel[]).every(isComplete))
 }
+
+const isComplete = ({ replicas_ready: ready, replicas_desired: desired }: SeenModel): boolean => ready === desired
 
 export async function conclude(world: ChaosWorld, { asked, now }: { asked: readonly string[]; now: () => number }): Promise<Concluded> {
   const names = new Map(world.workers.map(({ id, name }) => [id, name]))
