@@ -123,14 +123,14 @@ it('E8 wrong content names the registry and the image that sent it', async () =>
   )
 })
 
-it('a directory with another digest than requested is not activated', async () => {
+it('a directory with another digest than requested is not activated, and not tried again', async () => {
   const from = join(opened.temp.path, 'from')
   await mkdir(from)
   await writeFile(join(from, 'run.sh'), '#!/bin/sh\n', { mode: 0o755 })
   const { digest } = await carryOut({ uri: `file://${from}`, exact: false })
   await writeFile(join(from, 'more'), 'changed since')
   await expect(carryOut({ kind: 'upgrade', uri: `file://${from}`, digest: `sha256:${'1'.repeat(64)}` })).rejects.toMatchObject({
-    failure: { code: 'integrity', retry: 'backoff' },
+    failure: { code: 'integrity', retry: 'never' },
   })
   expect(await listed()).toMatchObject({ digest })
 })

@@ -84,9 +84,10 @@ function pathOf(uri: string): string {
   }
 }
 
+/** Not tried again: a path that has changed since the operation does not change back. */
 function requireDigest(digest: Digest, { wanted, path }: { wanted: Digest | null; path: string }): Digest {
   if (wanted === null || wanted === digest) return digest
-  throw new FleetError({ code: 'integrity', retry: 'backoff', message: `${path} has the digest ${digest}; expected ${wanted}` })
+  throw new FleetError({ code: 'integrity', retry: 'never', message: `${path} has the digest ${digest}; expected ${wanted}` })
 }
 
 const invalid = (message: string): FleetError => new FleetError({ code: 'invalid', retry: 'never', message })
