@@ -33,18 +33,19 @@ function npmDoes(inBetween: string): void {
     '#!/bin/sh',
     'set -e',
     'echo "$@" >>npm.log',
-    'rm -rf node_modules && mkdir node_modules',
+    'case "$1" in ci) rm -rf node_modules && mkdir node_modules ;; esac',
     inBetween,
-    'cp package-lock.json node_modules/.package-lock.json',
+    // Without development packages its record lacks them.
+    'case "$*" in *--omit=dev*) grep -v dev package-lock.json ;; *) cat package-lock.json ;; esac >node_modules/.package-lock.json',
     'echo noise',
   ]
   writeFileSync(inClone('npm'), steps.join('\n'))
   chmodSync(inClone('npm'), 0o755)
 }
 
-const setup = (): Promise<StartedProcess> =>
+const setup = (...args: string[]): Promise<StartedProcess> =>
   processes.start(process.execPath, {
-    args: [inClone('scripts', 'setup.mjs')],
+    args: [inClone('scripts', 'setup.mjs'), ...args],
     cwd: clone.path,
     env: { PATH: `${clone.path}:/usr/bin:/bin`, npm_execpath: '' },
   })
@@ -53,7 +54,7 @@ describe('setup', () => {
   it('installs once, and then does and prints nothing', async () => {
     const first = await setup()
     expect(await first.exited).toEqual({ code: 0, signal: null })
-    expect(first.stderr()).toMatch(/^setup: installing packages \(npm ci\) …\nsetup: packages installed in .* s\n$/)
+    expect(first.stderr()).toMatch(/^setup: installing 1 packages \(npm ci\) …\nsetup: packages installed in .* s\n$/)
     const second = await setup()
     expect(await second.exited).toEqual({ code: 0, signal: null })
     expect([first.stdout(), second.output(), timesInstalled()]).toEqual(['', '', 1])
@@ -68,6 +69,59 @@ describe('setup', () => {
       await setup()
     ).exited
     expect(timesInstalled()).toBe(2)
+  })
+
+  describe('for running', () => {
+    const lock = [
+      '{ "packages": { "node_modules/a": { "version": "1.0.0" }',
+      ', "node_modules/b": { "version": "1.0.0", "dev": true }',
+      '} }',
+    ]
+    const npmArguments = (): string[] => readFileSync(inClone('npm.log'), 'utf8').trim().split('\n')
+    const ended = { code: 0, signal: null }
+    beforeEach(() => writeFileSync(inClone('package-lock.json'), lock.join('\n')))
+
+    it('installs no development packages, once', async () => {
+      const first = await setup('run')
+      expect(await first.exited).toEqual(ended)
+      expect(first.stderr()).toContain('installing 1 packages')
+      expect(npmArguments()[0]).toMatch(/^ci .*--omit=dev .*--workspace=packages\/cli/)
+      const second = await setup('run')
+      expect(await second.exited).toEqual(ended)
+      expect([second.output(), timesInstalled()]).toEqual(['', 1])
+    })
+
+    it('adds them for tests, without deleting a package that a running Muster uses', async () => {
+      expect(await (await setup('run')).exited).toEqual(ended)
+      npmDoes('')
+      writeFileSync(inClone('node_modules', 'in-use'), '')
+      expect(await (await setup()).exited).toEqual(ended)
+      expect(npmArguments()[1]).toMatch(/^install .*--no-save .*--include=dev/)
+      expect(existsSync(inClone('node_modules', 'in-use'))).toBe(true)
+      for (const set of [[], ['run']]) expect(await (await setup(...set)).exited).toEqual(ended)
+      expect(timesInstalled()).toBe(2)
+    })
+
+    it('needs nothing where everything is installed', async () => {
+      expect(await (await setup()).exited).toEqual(ended)
+      expect(await (await setup('run')).exited).toEqual(ended)
+      expect(timesInstalled()).toBe(1)
+    })
+
+    it('installs again when the lock file changes', async () => {
+      expect(await (await setup('run')).exited).toEqual(ended)
+      writeFileSync(inClone('package-lock.json'), lock.join('\n').replace('1.0.0', '1.0.1'))
+      expect(await (await setup('run')).exited).toEqual(ended)
+      expect(timesInstalled()).toBe(2)
+    })
+  })
+
+  it('counts the packages while npm is silent', async () => {
+    npmDoes(`mkdir -p node_modules/a; echo '{}' >node_modules/a/package.json; while ! [ -e go-on ]; do sleep 0.05; done; ${bringsNode}`)
+    const started = await setup()
+    await started.waitForOutput(/setup: 1 of 1 packages/)
+    writeFileSync(inClone('go-on'), '')
+    expect(await started.exited).toEqual({ code: 0, signal: null })
   })
 
   it('takes the Node it runs on where npm brings none', async () => {
