@@ -141,6 +141,7 @@ describe('the tree keeper', () => {
     const keeper = createTreeKeeper({ store: opened.store, repair, onChanged: () => (changes += 1), clock: systemClock, log: silentLog })
     await rm(join(opened.store.treePath(digest), 'text'))
     const running = keeper.run(off.signal)
+    keeper.wake()
     await waitFor(() => attempts === 1 && changes === 2, { what: 'the damage and its repair to be reported' })
     expect(await opened.store.verify(digest, { signal: never })).toBe('intact')
     isRepairable = false
