@@ -1,8 +1,10 @@
 import { silentLog, systemClock, type Clock } from '@muster/host'
+import { ModelName, NodeId, OperationId, ReplicaId, type FailureCode, type Load } from '@muster/protocol'
 import { waitFor } from '@muster/testkit'
 import { beforeEach, expect, it } from 'vitest'
+import type { LoadRecord } from '../store/load-rows.ts'
 import type { LoadStore } from '../store/loads.ts'
-import { LoadWork } from './load-work.ts'
+import { createAdvance, LoadWork } from './load-work.ts'
 
 const nothing = { rows: [], now: 0 }
 let counted = { rounds: 0, idle: 0, models: 0, reconsidered: 0, claimed: 0 }
@@ -105,4 +107,36 @@ it('compares all models and looks for places again once a second, however often 
   expect(counted).toMatchObject({ idle: 2, models: 2, reconsidered: 2 })
   stopping.abort()
   await running
+})
+
+const starting: Load = {
+  ...{
+    model: ModelName.parse('tiny'),
+    purpose: 'serve',
+    ordinal: 0,
+    revision: 'r',
+    epoch: 1,
+    attempts: 0,
+    pin: null,
+    note: '',
+    lease: null,
+  },
+  ...{ needsCheck: false, isRoomMade: false, state: 'starting', signAt: 0, nextAt: 0 },
+  ...{ nodeId: NodeId.parse('n'), opId: OperationId.parse('op'), replicaId: ReplicaId.parse('r-1') },
+}
+
+it.each<[FailureCode, string[]]>([
+  ['cancelled', ['info load cancelled']],
+  ['internal', ['warn load failed']],
+])('a load that ends as %s while it starts is logged as %s: the stop of a worker is no failure', async (code, logged) => {
+  const lines: string[] = []
+  const from = { load: starting, operationId: null, bytes: {} as LoadRecord['bytes'], requestedAt: 0, version: 1 }
+  const advance = createAdvance({
+    loads: { apply: async () => 'written' } as unknown as LoadStore,
+    ...{ onStep: () => undefined, random: () => 0 },
+    log: { ...silentLog, info: (line) => void lines.push(`info ${line}`), warn: (line) => void lines.push(`warn ${line}`) },
+  })
+  const failure = { code, retry: 'backoff' as const, message: 'unloaded before it was ready' }
+  await advance({ read: async () => ({ rows: [from], now: 0 }), eventOf: () => ({ type: 'failed', failure }) })
+  expect(lines).toEqual(logged)
 })

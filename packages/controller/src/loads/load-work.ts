@@ -277,8 +277,13 @@ function logTransition({ from, to, event }: LoadTransition, log: Log): void {
   if (to === 'gone') return log.info('load removed', about)
   const where = 'nodeId' in to ? { node: to.nodeId } : {}
   const which = 'replicaId' in to ? { replica: to.replicaId } : {}
-  if (to.state === 'failed' && from.load.state !== 'failed')
-    return log.warn('load failed', { ...about, ...where, error: to.failure.message, code: to.failure.code })
+  if (to.state === 'failed' && from.load.state !== 'failed') {
+    const { message: error, code } = to.failure
+    // A worker that stops cancels its loads: nothing is wrong.
+    return code === 'cancelled'
+      ? log.info('load cancelled', { ...about, ...where, reason: error })
+      : log.warn('load failed', { ...about, ...where, error, code })
+  }
   if (to.state !== from.load.state) log.info('load changed state', { ...about, state: to.state, ...where, ...which })
 }
 
