@@ -26,10 +26,10 @@ export interface InventoryDeps {
 
 export function createInventory(deps: InventoryDeps) {
   const { bus, store, settings, settleByInventory, clock, log } = deps
-  const { available, duties, nodes, pulses, inventory: inventories } = store
+  const { available, duties, intents, nodes, pulses, inventory: inventories } = store
   const reports = createInventoryReports({ inventories, settleByInventory, clock, log })
   const queries = createNodeQueries({ bus, inventories, pulses, settleByInventory, clock, log })
-  const fleet = createFleetBackends({ nodes, available, duties, queries })
+  const fleet = createFleetBackends({ nodes, available, duties, intents, queries })
   const checker = createUpgradeChecker({
     ...{ available, duties, clock, log },
     catalogue: deps.catalogue,

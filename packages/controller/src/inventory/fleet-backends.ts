@@ -1,4 +1,4 @@
-// The backends of the fleet as the API shows them, from stored inventories; only nodes without one are queried. A view
+// The backends of the fleet as the API shows them, from stored inventories; only nodes without a current one are queried. A view
 // names the nodes that have a backend, a newer build that is offered, and nodes of one kind that differ (drift).
 import { BackendName, type BackendView, type InstalledBackend, type OfferedBackend, type UpgradeView } from '@muster/protocol'
 import { formatPlatform, type GalleryEntry, isMeta, platformOf } from '@muster/source'
@@ -6,6 +6,7 @@ import { z } from 'zod'
 import { findOffer, type Offers } from '../gallery/catalogue.ts'
 import { statusOf } from '../nodes/view.ts'
 import type { AvailableBackend, AvailableStore, DutyStore } from '../store/galleries.ts'
+import type { IntentStore } from '../store/intents.ts'
 import type { NodeRecord, NodeStore } from '../store/nodes.ts'
 import { isDoubtful, type NodeQueries } from './node-inventories.ts'
 
@@ -13,6 +14,7 @@ export interface FleetBackendsDeps {
   readonly nodes: NodeStore
   readonly available: AvailableStore
   readonly duties: DutyStore
+  readonly intents: Pick<IntentStore, 'unlistedNodes'>
   readonly queries: NodeQueries
 }
 
@@ -34,11 +36,11 @@ export type UpgradesAnswer = Readonly<{
 
 export type FleetBackends = ReturnType<typeof createFleetBackends>
 
-export function createFleetBackends({ nodes, available, duties, queries }: FleetBackendsDeps) {
-  /** Nodes with inventories, as far as they are known. */
+export function createFleetBackends({ nodes, available, duties, intents, queries }: FleetBackendsDeps) {
+  /** Nodes with inventories, as far as they are known: an operation that has succeeded is listed. */
   const listNodes = async (): Promise<NodeRecord[]> => {
-    const known = await nodes.list()
-    const doubtful = known.filter(isDoubtful)
+    const [known, unlisted] = await Promise.all([nodes.list(), intents.unlistedNodes()])
+    const doubtful = known.filter((node) => isDoubtful(node) || unlisted.has(node.id))
     if (doubtful.length === 0) return known
     await queries.query(doubtful)
     return await nodes.list()

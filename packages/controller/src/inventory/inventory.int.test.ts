@@ -21,6 +21,7 @@ import { connectDatabase } from '../store/connect.ts'
 import { migrate } from '../store/migrate.ts'
 import { createStore, type Store } from '../store/store.ts'
 import type { Database } from '../store/tables.ts'
+import { createFleetBackends } from './fleet-backends.ts'
 import { createInventoryReports, createNodeQueries, isDoubtful } from './node-inventories.ts'
 import { createInbound } from '../work/exchange.ts'
 
@@ -202,6 +203,26 @@ describe('inventories that nodes publish', () => {
 describe('queries of inventories', () => {
   const queries = () =>
     createNodeQueries({ bus, inventories: store.inventory, pulses: store.pulses, settleByInventory, clock: systemClock, log: silentLog })
+
+  it('a list of backends shows what succeeded a moment ago, although the node has not published it yet', async () => {
+    const id = await put()
+    let installed = backends('llama')
+    const served = worker.serve(backendList, { node: id }, () => ({ backends: installed }))
+    const { nodes, available, duties, intents } = store
+    const fleet = createFleetBackends({ nodes, available, duties, intents, queries: queries() })
+    const listed = async (): Promise<string[]> => (await fleet.list()).map(({ name }) => name)
+    await store.inventory.record(id, { incarnation: 'i-1', seq: 1, backends: installed })
+    installed = backends('llama', 'piper')
+    expect(await listed()).toEqual(['llama'])
+    await sql`insert into intents (node_id, backend, kind, generation, op_id, plan, state, finished_at)
+      values (${id}, 'piper', 'install', 8, 'op-1', '{}', 'applied', now())`.execute(connection.db)
+    expect(await listed()).toEqual(['llama', 'piper'])
+    installed = backends('llama')
+    expect(await listed()).toEqual(['llama', 'piper'])
+    await sql`update intents set kind = 'delete', finished_at = now() where node_id = ${id}`.execute(connection.db)
+    expect(await listed()).toEqual(['llama'])
+    await served.stop()
+  })
 
   it('S0.23 never query pending, offline, draining or agent nodes; unhealthy ones are queried', async () => {
     const asked: NodeId[] = []

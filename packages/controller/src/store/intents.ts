@@ -189,6 +189,14 @@ export class IntentStore {
     return new Set(rows.map((row) => row.node_id))
   }
 
+  /** Nodes whose backends changed after their last inventory. */
+  async unlistedNodes(): Promise<Set<string>> {
+    const { rows } = await sql<{ node_id: string }>`
+      select distinct i.node_id from intents i join nodes n on n.id = i.node_id
+      where i.state = 'applied' and coalesce(n.inventory_at < i.finished_at, true)`.execute(this.#db)
+    return new Set(rows.map((row) => row.node_id))
+  }
+
   /** Intents whose controller is gone; their progress is unknown. */
   async findLost(limit: number): Promise<Read<IntentRecord>> {
     return await this.#read(sql`where i.lease_until < now() order by i.lease_until limit ${limit}`)
