@@ -3,7 +3,8 @@ import { expect, it } from 'vitest'
 import { showViolation, summarize } from './evidence.ts'
 import { runChaos } from './run.ts'
 
-const seed = Math.floor(Math.random() * 2 ** 31)
+/** The same faults each time. Other seeds are tried by `npm run chaos`, which searches for what is not known yet. */
+const seed = 11
 
 it('I1 I2 I4 I5 I9 I10 I17 S0.35 no accepted operation is lost, carried out twice or shown wrongly while every process is killed', async () => {
   const printed: string[] = []

@@ -150,7 +150,9 @@ async function startWorker(index: number, { directory, processes, wireTo, joined
   ]
   const member = await startMember(name, 'worker', () => processes.muster(args))
   await untilAnswers(`${url}/readyz`)
-  const id = await waitFor(async () => await healthyNode(joined.url, name), { what: `${name} to be healthy` })
+  const id = await waitFor(async () => await healthyNode(joined.url, name), { what: `${name} to be healthy` }).catch((error: unknown) => {
+    throw new Error(`${String(error)}\n${member.output()}\n${joined.output()}`, { cause: error })
+  })
   const mark = createHash('sha256').update(dataDir).digest('hex').slice(0, 32)
   return { ...member, id, url, dataDir, mark, gateway }
 }
