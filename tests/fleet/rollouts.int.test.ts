@@ -1,6 +1,6 @@
 // Rollouts by whole controllers: workers are reduced to the wire, and what serves is in the database. Processes of which
 // nobody knows the version need not be moved, so that rings are a matter of commands and time alone.
-import { backendUpgrade, OpStatusReply, opStatus, ReplicaId, type UpgradeBackend } from '@muster/protocol'
+import { backendList, backendUpgrade, OpStatusReply, opStatus, ReplicaId, type UpgradeBackend } from '@muster/protocol'
 import { administer, waitFor } from '@muster/testkit'
 import { afterEach, beforeEach, expect, inject, it } from 'vitest'
 import { listed, startOperationsWorld, type OperationsWorld, type WireWorker } from '../operations/operations-world.ts'
@@ -26,6 +26,7 @@ async function addNode(name: string, refuses: (digest: string) => boolean = () =
   const worker = await world.addWireWorker(name)
   const asked: string[] = []
   const ended = new Map<string, OpStatusReply>()
+  let backends = [listed('engine', old)]
   const carryOut = ({ op_id, generation, epoch, digest }: UpgradeBackend): void => {
     if (op_id === undefined || digest === undefined) throw new Error('controllers name the operation and the content')
     asked.push(digest)
@@ -33,7 +34,7 @@ async function addNode(name: string, refuses: (digest: string) => boolean = () =
     const failure = { code: 'integrity' as const, retry: 'never' as const, message: 'it does not start' }
     const end = refuses(digest) ? { ...about, state: 'failed' as const, failure } : { ...about, state: 'succeeded' as const }
     ended.set(op_id, OpStatusReply.parse(end))
-    if (end.state === 'succeeded') worker.say({ type: 'inventory', backends: [listed('engine', digest)] })
+    if (end.state === 'succeeded') worker.say({ type: 'inventory', backends: (backends = [listed('engine', digest)]) })
     worker.say({ type: 'op.result', ...OpStatusReply.parse(end) })
   }
   worker.bus.serve(backendUpgrade, { node: worker.id }, (request) => {
@@ -41,7 +42,8 @@ async function addNode(name: string, refuses: (digest: string) => boolean = () =
     return { accepted: true as const }
   })
   worker.bus.serve(opStatus, { node: worker.id }, ({ op_id }) => ended.get(op_id) ?? { op_id, state: 'unknown' as const })
-  worker.say({ type: 'inventory', backends: [listed('engine', old)] })
+  worker.bus.serve(backendList, { node: worker.id }, () => ({ backends }))
+  worker.say({ type: 'inventory', backends })
   return { ...worker, name, asked }
 }
 
