@@ -108,9 +108,7 @@ describe('migrate', () => {
       },
     )
     const second = run()
-    await waitFor(async () => (await rows("select from pg_locks where locktype = 'advisory' and not granted")).length, {
-      what: 'the second to wait',
-    })
+    await untilOneWaits()
     await terminate('/* first */')
     await expect(first).rejects.toThrow()
     await second
@@ -167,14 +165,38 @@ describe('migrate', () => {
     const outcome = migrate({ pool: newPool(), directory, log: silentLog, signal: giveUp.signal, afterwards }).catch(
       (error: unknown) => error,
     )
-    await waitFor(async () => (await rows("select from pg_locks where locktype = 'advisory' and not granted")).length, {
-      what: 'it to wait',
-    })
+    await untilOneWaits()
     giveUp.abort(new Error('enough'))
     expect(await outcome).toMatchObject({ message: 'enough' })
     holder.release()
   })
+
+  it('gives up when it is aborted while it connects', async () => {
+    const holder = await newPool().connect()
+    using released = new DisposableStack()
+    released.defer(() => holder.release())
+    await holder.query('select pg_advisory_lock(120351215609202)')
+    const giveUp = new AbortController()
+    const pool = newPool()
+    pool.on('connect', () => giveUp.abort(new Error('enough')))
+    let outcome: unknown = null
+    const afterwards = async (): Promise<void> => undefined
+    migrate({ pool, directory, log: silentLog, signal: giveUp.signal, afterwards }).catch((error: unknown) => (outcome = error))
+    await waitFor(() => outcome !== null, { what: 'the start to give up' })
+    expect(outcome).toMatchObject({ message: 'enough' })
+  })
 })
+
+/** In this database: others run their own tests. */
+const untilOneWaits = (): Promise<unknown> =>
+  waitFor(
+    async () =>
+      (
+        await rows(`select from pg_locks join pg_database d on d.oid = database
+        where datname = current_database() and locktype = 'advisory' and not granted`)
+      ).length,
+    { what: 'a controller to wait for the lock' },
+  )
 
 async function terminate(mark: string): Promise<boolean> {
   const result = await newPool().query(

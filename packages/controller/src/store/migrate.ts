@@ -43,6 +43,8 @@ export async function migrate<T>({ pool, directory, log, afterwards, signal }: M
   }
   signal?.addEventListener('abort', close)
   try {
+    // An abort during the connect has no listener yet.
+    signal?.throwIfAborted()
     await client.query(`select set_config(name, '0', false) from pg_settings where name = any ($1)`, [limits])
     await lock(client, log)
     await bringForward(client, { migrations, log })
