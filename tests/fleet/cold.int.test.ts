@@ -10,9 +10,9 @@ beforeAll(async () => {
 afterAll(() => world[Symbol.asyncDispose]())
 
 describe('a cold model', () => {
-  it('G1 I15 200 requests at once over 3 controllers: exactly one load, all are served', async () => {
+  it('G1 I15 300 requests at once over 3 controllers: exactly one load, all are served', async () => {
     await world.putModel('crowd', { start_delay_ms: 1_000 })
-    const asked = Array.from({ length: 200 }, (_, at) => world.ask('crowd', {}, { of: at3(world, at) }))
+    const asked = Array.from({ length: 300 }, (_, at) => world.ask('crowd', {}, { of: at3(world, at) }))
     const answers = (await Promise.all(asked)).map(scriptedOf)
     expect(new Set(answers.map(({ replica_id }) => replica_id)).size).toBe(1)
     expect(new Set(answers.map(({ pid }) => pid)).size).toBe(1)

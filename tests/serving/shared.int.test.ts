@@ -1,6 +1,6 @@
 // Two controllers and what they know of each other's requests: from what workers say, and from nothing else.
 import { newId } from '@muster/host'
-import { waitFor, type TestController } from '@muster/testkit'
+import { boundMs, waitFor, type TestController } from '@muster/testkit'
 import { afterAll, beforeAll, expect, it } from 'vitest'
 import { startServingWorld, type ServingWorld } from './serving-world.ts'
 import { chunkOf, type Behave, type StubGateway } from './stub-gateway.ts'
@@ -99,4 +99,23 @@ it('I16 requests of all lengths through both, and clients that leave: the replic
   for (const { api } of [world.controller, other]) {
     await waitFor(async () => /muster_inference_in_flight 0$/m.test((await api.get('/metrics')).text), { what: 'nothing under way' })
   }
+})
+
+it('2,000 streams at once through two controllers: each gets its whole answer, and nothing stays counted', async () => {
+  const model = `many-${newId()}`
+  const slow = slowly()
+  using held = new DisposableStack()
+  held.defer(slow.end)
+  const replicas = await world.serve(model, [node, node, node, node], { policy: 'least' })
+  for (const id of replicas) node.behave(id, slow.behave)
+  await untilKnown(replicas)
+  const asked = Array.from({ length: 2_000 }, async (_, i) => {
+    const response = await world.chat(model, { stream: true }, { at: i % 2 === 0 ? world.controller : other })
+    return await response.text()
+  })
+  await waitFor(() => node.open() === 2_000, { what: 'all streams to be open', timeoutMs: boundMs(30_000) })
+  slow.end()
+  const answers = await Promise.all(asked)
+  expect(answers.filter((text) => text.includes('one') && text.endsWith('data: [DONE]\n\n'))).toHaveLength(2_000)
+  await waitFor(() => node.open() === 0, { what: 'all to be over' })
 })
