@@ -37,12 +37,14 @@ export const BackendName = z
   .brand('BackendName')
 export type BackendName = z.infer<typeof BackendName>
 
+/** Letters and digits of any script, in one form only (NFC). No name leads out of a folder; subjects and headers have none. */
 export const ModelName = z
   .string()
   .regex(
-    /^(?!.*(?:\.\.|\/\/))[A-Za-z0-9][A-Za-z0-9._:@/+-]{0,199}$/,
-    'a model name is 1–200 characters of A–Z, a–z, 0–9 and . _ : @ / + -, without .. and //',
+    /^(?!.*(?:\.\.|\/\/))[\p{L}\p{Nd}][\p{L}\p{M}\p{Nd}._:@/+-]{0,199}$/u,
+    'a model name is 1–200 letters, digits and . _ : @ / + -, without .. and //, and begins with a letter or digit',
   )
+  .refine((name) => name.normalize('NFC') === name, 'a model name is in Unicode normal form NFC; write it with composed characters')
   .brand('ModelName')
 export type ModelName = z.infer<typeof ModelName>
 

@@ -284,7 +284,7 @@ create table models (
   created_at timestamp with time zone not null default now(),
   updated_at timestamp with time zone not null default now(),
   constraint models_pkey PRIMARY KEY (name),
-  constraint models_name_check CHECK (((name ~ '^[A-Za-z0-9][A-Za-z0-9._:@/+-]{0,199}$'::text) AND (name !~ '\.\.|//'::text))),
+  constraint models_name_check CHECK (((name ~ '^[^._:@/+-].{0,199}$'::text) AND (name !~ '\.\.|//'::text) AND (name !~ '[\u0001-\u002a\u002c\u003b-\u003f\u005b-\u005e\u0060\u007b-\u00a0]'::text) AND (name IS NFC NORMALIZED))),
   constraint models_requested_replicas_check CHECK ((requested_replicas >= 0)),
   constraint models_revision_check CHECK (((length(revision) >= 1) AND (length(revision) <= 128)))
 );
