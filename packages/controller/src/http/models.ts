@@ -1,7 +1,15 @@
 // /api/models: configurations, scheduling, state and uploads of models. Loads, unloads, deletions and installs:
 // model-operations.ts.
 import { type ModelDetail, type ModelName, modelRoutes as routes, type ModelView, type ValidatedConfig } from '@muster/protocol'
-import { type ConfigFormat, InvalidConfig, parseConfig, revisionOf, UnreadableConfig } from '../models/config.ts'
+import {
+  type ConfigFormat,
+  type ConfigSource,
+  InvalidConfig,
+  parseConfig,
+  type ParsedConfig,
+  revisionOf,
+  UnreadableConfig,
+} from '../models/config.ts'
 import type { Models } from '../models/create-models.ts'
 import { createModelSubmissions } from '../models/submit.ts'
 import type { ReceiveUpload } from '../models/model-files.ts'
@@ -66,15 +74,15 @@ function configEndpoints({ models, loadInfo, show, wake }: ModelConfigDeps): End
   return [
     endpoint(routes.list, async () => ({ models: await show(await models.list()) })),
     endpoint(routes.get, async ({ params: { name } }) => ({ ...(await view(name)), last_loaded: lastLoaded(await loadInfo.find(name)) })),
-    endpoint(routes.put, async ({ params: { name }, headers, request }) => {
-      const config = parseOrRefuse(await readText(request), { name, format: formatOf(headers) })
+    endpoint(routes.put, async ({ params: { name }, query: { from }, headers, request }) => {
+      const { config } = parseOrRefuse(await readText(request), { name, format: formatOf(headers), isLocalAi: from === 'localai' })
       const put = await models.put(config, { revision: revisionOf(config), expected: expectedOf(headers) })
       if (put.outcome === 'revision_conflict') throw conflict(name, put.current)
       await wake(name)
       return new Answer(put.outcome === 'created' ? 201 : 200, await view(name))
     }),
-    endpoint(routes.validate, async ({ query: { name }, headers, request }) =>
-      validate(await readText(request), { name: name ?? null, format: formatOf(headers) }),
+    endpoint(routes.validate, async ({ query: { name, from }, headers, request }) =>
+      validate(await readText(request), { name: name ?? null, format: formatOf(headers), isLocalAi: from === 'localai' }),
     ),
     endpoint(routes.scheduling, async ({ params: { name }, body }) => {
       if (!(await models.setScheduling(name, body))) throw modelNotFound(name)
@@ -107,9 +115,9 @@ async function readText(request: Request): Promise<string> {
   }
 }
 
-function parseOrRefuse(text: string, about: Parameters<typeof parseConfig>[1]): ReturnType<typeof parseConfig> {
+function parseOrRefuse(text: string, source: ConfigSource): ParsedConfig {
   try {
-    return parseConfig(text, about)
+    return parseConfig(text, source)
   } catch (error) {
     if (error instanceof InvalidConfig) throw new HttpError(400, 'invalid', error.message, { details: { ...error.problem } })
     throw error
@@ -117,16 +125,17 @@ function parseOrRefuse(text: string, about: Parameters<typeof parseConfig>[1]): 
 }
 
 /** The result that `put` would have. */
-function validate(text: string, about: Parameters<typeof parseConfig>[1]): ValidatedConfig {
+function validate(text: string, source: ConfigSource): ValidatedConfig {
   try {
-    const config = parseConfig(text, about)
-    return { valid: true, revision: revisionOf(config), config }
+    const { config, keys } = parseConfig(text, source)
+    return { valid: true, revision: revisionOf(config), config, ...(keys === null ? {} : { keys: [...keys] }) }
   } catch (error) {
     const { message } = error instanceof Error ? error : { message: '' }
     if (error instanceof UnreadableConfig) return { valid: false, problems: [{ message, ...lineOf(error) }] }
     if (!(error instanceof InvalidConfig)) throw error
     const { key, closest } = error.problem
-    return { valid: false, problems: [{ message, key, ...lineOf(error.problem), ...(closest === undefined ? {} : { closest }) }] }
+    const problem = { message, key, ...lineOf(error.problem), ...(closest === undefined ? {} : { closest }) }
+    return { valid: false, problems: [problem], ...(error.keys === null ? {} : { keys: [...error.keys] }) }
   }
 }
 

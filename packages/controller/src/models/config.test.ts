@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest'
 import { type ConfigFormat, InvalidConfig, parseConfig } from './config.ts'
 
 const name = ModelName.parse('tiny')
-const parse = (text: string, format: ConfigFormat = 'yaml') => parseConfig(text, { name, format })
+const parse = (text: string, format: ConfigFormat = 'yaml') => parseConfig(text, { name, format }).config
 
 function refused(text: string, format: ConfigFormat = 'yaml'): { message: string; problem?: object } {
   try {
@@ -58,6 +58,14 @@ describe('is refused', () => {
       'line 2: unknown key "context_sise"; the closest known key is context_size',
       { key: 'context_sise', line: 2, closest: 'context_size' },
     ],
+    [
+      'an unknown key of a template',
+      'backend: b\ntemplate:\n  chats: x',
+      'line 3: unknown key "template.chats"; the closest known key is chat',
+      { key: 'chats', line: 3, closest: 'chat' },
+    ],
+    ['options of another form', 'backend: b\noptions: 5', 'line 2: options: options are a mapping', { line: 2 }],
+    ['a context of nothing', 'backend: b\ncontext_size: 0', 'line 2: context_size: a context has at least one token', { line: 2 }],
     [
       'one inside a list',
       'backend: llama\nfiles:\n  - uri: https://h/f\n    filename: f\n    sha265: ab',
@@ -155,3 +163,69 @@ describe('is refused', () => {
     expect(refused(tabs(`${'['.repeat(5_000)}${']'.repeat(5_000)}`), 'json').message).toContain('nested')
   })
 })
+
+describe('a LocalAI configuration', () => {
+  const convert = (text: string, isLocalAi = false) => parseConfig(text, { name, format: 'yaml', isLocalAi })
+
+  it('is converted by a key that only LocalAI has, and its unknown keys are reported', () => {
+    const { config, keys } = convert('backend: whisper\nthreads: 2\nstopwords: [x]\ncontext_sise: 1')
+    expect(config).toMatchObject({ name, backend: 'whisper', parameters: { threads: 2, stop: ['x'] } })
+    expect(keys).toMatchObject([
+      { key: 'name', outcome: 'mapped' },
+      { key: 'backend', outcome: 'mapped' },
+      { key: 'threads', outcome: 'carried', to: 'parameters.threads' },
+      { key: 'stopwords', outcome: 'mapped', to: 'parameters.stop' },
+      { key: 'context_sise', outcome: 'no_effect' },
+    ])
+  })
+
+  it('without such a key is one of Muster, unless the caller says otherwise', () => {
+    const text = 'backend: llama\nparameters: { model: f.gguf }'
+    expect(convert(text)).toMatchObject({ config: { backend: 'llama', parameters: { model: 'f.gguf' } }, keys: null })
+    expect(convert(text, true).config).toMatchObject({ backend: 'llama-cpp', options: ['cache_reuse:256', 'use_jinja:true'] })
+  })
+
+  it('is converted once: the result is a configuration of Muster', () => {
+    const { config } = convert('backend: llama\nf16: true\npinned: true\ntemplate: { chat: "{{.Input}}" }')
+    expect(parse(JSON.stringify(config), 'json')).toEqual(config)
+  })
+
+  it.each<[string, string, string, object]>([
+    ['a refused key', 'backend: b\nthreads: 1\nalias: x', 'line 3: alias: The model stands for another one', { key: 'alias', line: 3 }],
+    [
+      'several refused keys',
+      'threads: x\nbackend: pattern',
+      'line 1: threads: LocalAI expects a whole number',
+      { key: 'threads', line: 1 },
+    ],
+    ['no backend', 'f16: true', 'backend: The file names no backend', { key: 'backend', line: null }],
+    ['a nested key', 'backend: b\ntemplate:\n  use_tokenizer_template: maybe\nf16: true', 'line 3: template.use', { line: 3 }],
+    [
+      'a value beyond a limit, at the line of its own key',
+      'backend: b\nf16: true\nstopwords: [a]\ncontext_size: 99999999',
+      'line 4: context_size',
+      { line: 4 },
+    ],
+    ['another name', 'backend: b\nf16: true\nname: other', 'line 3: name: the name "other" differs', { line: 3 }],
+    ['a backend with two meanings', 'files: []\nf16: true\nbackend: llama', 'line 3: backend: the file has keys of LocalAI', { line: 3 }],
+  ])('is refused for %s', (_, text, message, problem) => {
+    const given = refused(text)
+    expect(given.message).toContain(message)
+    expect(given.problem).toMatchObject(problem)
+  })
+
+  it('names all refused keys, and has the whole report', () => {
+    const error = invalidOf(() => convert('threads: x\nbackend: pattern'))
+    expect(error.message).toContain('(also refused: backend)')
+    expect(error.keys?.map(({ outcome }) => outcome)).toEqual(['mapped', 'refused', 'refused'])
+  })
+})
+
+function invalidOf(run: () => unknown): InvalidConfig {
+  try {
+    run()
+  } catch (error) {
+    if (error instanceof InvalidConfig) return error
+  }
+  throw new Error('it was taken')
+}

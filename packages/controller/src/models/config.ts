@@ -1,9 +1,11 @@
-// Parses a model's configuration. Every error names the key, its line and, for an unknown key, the closest known one.
+// Parses a model's configuration, or converts one of LocalAI. Every error names the key, its line and, for an unknown key, the
+// closest known one.
 import { createHash } from 'node:crypto'
 import { type Document, isAlias, isMap, isScalar, isSeq, LineCounter, type Node, type Pair, parseDocument } from 'yaml'
 import type { z } from 'zod'
 import { closestWord } from '@muster/host'
-import { ConfigFile, FleetError, ModelConfig, type ModelName, Scheduling } from '@muster/protocol'
+import { ConfigFile, FleetError, FunctionConfig, ModelConfig, type ModelName, Scheduling, TemplateConfig } from '@muster/protocol'
+import { type ConvertedKey, convertModel, isLocalAiModel } from '@muster/source'
 
 export interface ConfigProblem {
   readonly key: string
@@ -13,23 +15,68 @@ export interface ConfigProblem {
 
 export class InvalidConfig extends Error {
   readonly problem: ConfigProblem
+  /** The report about a LocalAI configuration; null: it is one of Muster. */
+  readonly keys: readonly ConvertedKey[] | null
 
-  constructor(message: string, problem: ConfigProblem) {
+  constructor(message: string, problem: ConfigProblem, keys: readonly ConvertedKey[] | null = null) {
     super(message)
     this.name = 'InvalidConfig'
     this.problem = problem
+    this.keys = keys
   }
 }
 
+/** `keys`: the report about a converted LocalAI configuration; null: the text is a Muster configuration. */
+export type ParsedConfig = Readonly<{ config: ModelConfig; keys: readonly ConvertedKey[] | null }>
+
+export interface ConfigSource {
+  /** The name in the path, which a name in the text must equal; null: the text must contain it. */
+  readonly name: ModelName | null
+  readonly format: ConfigFormat
+  /** The text is LocalAI's even if no key of it shows that. */
+  readonly isLocalAi?: boolean
+}
+
 /**
- * `name`: the name in the path, which a name in the text must equal; null: the text must contain it. Throws InvalidConfig, or
- * UnreadableConfig when the text cannot be parsed at all.
+ * A text with a key or form that only LocalAI has is converted; then LocalAI's rules count, and unknown keys are reported instead
+ * of refused. Throws InvalidConfig, or UnreadableConfig when the text cannot be parsed at all.
  */
-export function parseConfig(text: string, { name, format }: { name: ModelName | null; format: ConfigFormat }): ModelConfig {
+export function parseConfig(text: string, { name, format, isLocalAi = false }: ConfigSource): ParsedConfig {
   const read = readConfigText(text, format)
   if (typeof read.value !== 'object' || read.value === null || Array.isArray(read.value))
     throw new InvalidConfig('a model configuration is a mapping of keys and values', { key: '', line: null })
-  return checkConfig(name === null ? read.value : { name, ...read.value }, { name, lineOf: read.lineOf })
+  const value = { ...(name === null ? {} : { name }), ...read.value }
+  if (!isLocalAi && !isLocalAiModel(value)) return { config: checkConfig(value, { name, lineOf: read.lineOf }), keys: null }
+  return convertConfig(value, { name, lineOf: read.lineOf })
+}
+
+type LocalAiSource = Readonly<Record<string, unknown>>
+
+function convertConfig(source: LocalAiSource, { name, lineOf }: { name: ModelName | null; lineOf: ConfigText['lineOf'] }): ParsedConfig {
+  const { config, keys } = convertModel(source)
+  const ambiguity = findAmbiguity(source)
+  if (ambiguity !== null) throw invalid(ambiguity, ['backend'], lineOf, keys)
+  const [first, ...more] = keys.filter(({ outcome }) => outcome === 'refused')
+  if (first !== undefined) {
+    const others = more.length === 0 ? '' : ` (also refused: ${more.map(({ key }) => key).join(', ')})`
+    throw invalid(`${first.message}${others}`, first.key.split('.'), lineOf, keys)
+  }
+  const sourceOf = (path: readonly PropertyKey[]): readonly PropertyKey[] => {
+    const key = path.map(String).join('.')
+    return keys.find(({ to }) => to !== null && `${key}.`.startsWith(`${to}.`))?.key.split('.') ?? path
+  }
+  try {
+    return { config: checkConfig(config, { name, lineOf: (path) => lineOf(sourceOf(path)) }), keys }
+  } catch (error) {
+    throw error instanceof InvalidConfig ? new InvalidConfig(error.message, error.problem, keys) : error
+  }
+}
+
+/** `llama` is the built-in backend of Muster, and llama-cpp in LocalAI's files. */
+function findAmbiguity(source: LocalAiSource): string | null {
+  const own = ['files', 'scheduling'].filter((key) => key in source)
+  if (source['backend'] !== 'llama' || own.length === 0) return null
+  return `the file has keys of LocalAI, where llama means llama-cpp, and keys of Muster (${own.join(', ')}), where llama is the built-in backend: write llama-cpp, or move the keys of LocalAI under parameters`
 }
 
 /** The same checks for parsed values, such as those of a gallery. */
@@ -60,17 +107,24 @@ function explain(error: z.ZodError, lineOf: ConfigText['lineOf']): InvalidConfig
   return new InvalidConfig(message, { key, line, closest })
 }
 
-function invalid(message: string, path: readonly PropertyKey[], lineOf: ConfigText['lineOf']): InvalidConfig {
+function invalid(
+  message: string,
+  path: readonly PropertyKey[],
+  lineOf: ConfigText['lineOf'],
+  keys: readonly ConvertedKey[] | null = null,
+): InvalidConfig {
   const key = path.map(String).join('.')
   const line = lineOf(path)
-  return new InvalidConfig(`${at(line)}${key === '' ? '' : `${key}: `}${message}`, { key, line })
+  return new InvalidConfig(`${at(line)}${key === '' ? '' : `${key}: `}${message}`, { key, line }, keys)
 }
 
 const at = (line: number | null): string => (line === null ? '' : `line ${line}: `)
 
+const nested = { files: ConfigFile, scheduling: Scheduling, template: TemplateConfig, function: FunctionConfig } as const
+
 function knownAt([first]: readonly PropertyKey[]): string[] {
-  const schema = first === 'files' ? ConfigFile : first === 'scheduling' ? Scheduling : ModelConfig
-  return Object.keys(schema.shape)
+  const known = Object.entries(nested).find(([key]) => key === first)
+  return Object.keys((known?.[1] ?? ModelConfig).shape)
 }
 
 /** Two files have the same path, or one file is where another needs a folder. */
@@ -91,12 +145,13 @@ function clashing(names: readonly string[]): { index: number; message: string } 
 // The revision: a hash of everything that a process is started with. Formatting, the order of keys and files, and scheduling are
 // not part of it.
 
-type Meaning = Pick<ModelConfig, 'backend' | 'parameters' | 'context_size' | 'files' | 'options'>
+type Meaning = Pick<ModelConfig, 'backend' | 'parameters' | 'context_size' | 'files' | 'options' | 'template' | 'roles' | 'function'>
 
-export function revisionOf({ backend, parameters, context_size = 0, files, options }: Meaning): string {
+/** Keys that came later count only when they are given, so that the revisions of older configurations stay. */
+export function revisionOf({ backend, parameters, context_size = 0, files, options, template, roles, function: tools }: Meaning): string {
   // Names of files are unique, so their order means nothing.
   const sorted = files.toSorted((a, b) => (a.filename < b.filename ? -1 : 1))
-  const text = canonical({ backend, parameters, context_size, files: sorted, options })
+  const text = canonical({ backend, parameters, context_size, files: sorted, options, template, roles, function: tools })
   return `sha256-${createHash('sha256').update(text).digest('hex')}`
 }
 

@@ -65,8 +65,25 @@ it('#11566 every part of the meaning changes it', () => {
     { ...base, files: [{ ...file, uri: 'https://h/g' }] },
     { ...base, options: { a: [2, 1] } },
     { ...base, options: { a: ['1', '2'] } },
+    { ...base, options: ['a:1', 'a:2'] },
+    { ...base, options: ['a:2', 'a:1'] },
+    { ...base, template: { chat: '{{.Input}}' } },
+    { ...base, template: {} },
+    { ...base, roles: { user: 'U:' } },
+    { ...base, function: { response_regex: ['x'] } },
   ]
   const revisions = [base, ...others].map(revisionOf)
   expect(new Set(revisions).size).toBe(revisions.length)
   expect(revisions[0]).toMatch(/^sha256-[0-9a-f]{64}$/)
+})
+
+it('configurations of earlier versions keep their revision', () => {
+  const full = { parameters: { model: 'f', temperature: 0.2 }, context_size: 512, files: [{ uri: 'https://h/f', filename: 'f' }] }
+  const revisions = [{}, { ...full, options: { a: [1, 2] } }].map((more) =>
+    revisionOf(ModelConfig.parse({ name: 'm', backend: 'llama', ...more })),
+  )
+  expect(revisions).toEqual([
+    'sha256-2c6624fcd628b3d2cf5fa8189177cc442e8d0be1e861d933c5cde691608f482c',
+    'sha256-2413233247069e7710dedb6cef8631f086b34f2ef9203534169646983738186c',
+  ])
 })

@@ -124,6 +124,12 @@ const Options = z.object({ parallel: Slots.optional(), sequences: Slots.optional
 
 /** Backends call it `parallel` or `sequences`. Without it one request at a time is certain. */
 export function slotsOf(options: unknown): number {
-  const given = Options.safeParse(options).data
+  const given = Options.safeParse(Array.isArray(options) ? Object.fromEntries(options.map(splitOption)) : options).data
   return given?.parallel ?? given?.sequences ?? 1
+}
+
+/** `parallel:4` of a list. */
+const splitOption = (option: unknown): [string, string] => {
+  const [, key = '', value = ''] = /^([^:=]*)[:=]?(.*)$/s.exec(String(option)) ?? []
+  return [key, value]
 }

@@ -36,6 +36,8 @@ export const Scheduling = z
     replicas: z.literal('all').optional(),
     priority: z.number().int().min(-1_000_000).max(1_000_000).optional(),
     policy: Policy.optional(),
+    /** True: no replica runs, and requests are answered 403 `model_disabled`. */
+    disabled: z.boolean().optional(),
   })
   .refine((s) => s.replicas === undefined || (s.min_replicas === undefined && s.max_replicas === undefined), {
     message: 'replicas: all excludes min_replicas and max_replicas',
@@ -45,15 +47,68 @@ export const Scheduling = z
   })
 export type Scheduling = z.infer<typeof Scheduling>
 
+/** Go templates of prompts, for engines that do not use the template of the model. */
+const templateText = z.string().max(65_536)
+export const TemplateConfig = z.strictObject({
+  chat: templateText.optional(),
+  chat_message: templateText.optional(),
+  function: templateText.optional(),
+  completion: templateText.optional(),
+  edit: templateText.optional(),
+  multimodal: templateText.optional(),
+  join_chat_messages_by_character: z.string().max(256).optional(),
+  use_tokenizer_template: z.boolean().optional(),
+  reply_prefix: z.string().max(8192).optional(),
+})
+export type TemplateConfig = z.infer<typeof TemplateConfig>
+
+/** How tool calls are read out of the text of such an engine. */
+const expressions = z.array(z.string().max(4096)).max(64)
+const replacements = z.array(z.strictObject({ key: z.string().max(4096), value: z.string().max(4096) })).max(64)
+export const FunctionConfig = z.strictObject({
+  response_regex: expressions.optional(),
+  json_regex_match: expressions.optional(),
+  argument_regex: expressions.optional(),
+  argument_regex_key_name: z.string().max(256).optional(),
+  argument_regex_value_name: z.string().max(256).optional(),
+  replace_function_results: replacements.optional(),
+  replace_llm_results: replacements.optional(),
+  capture_llm_results: expressions.optional(),
+  grammar: z
+    .strictObject({
+      triggers: z
+        .array(z.strictObject({ word: z.string().max(256) }))
+        .max(64)
+        .optional(),
+    })
+    .optional(),
+})
+export type FunctionConfig = z.infer<typeof FunctionConfig>
+
+/** By name, or as a list that is sent to the backend unchanged and in its order. */
+const Options = z.union([z.record(z.string().max(256), z.json()), z.array(z.string().max(8192)).max(1024)], {
+  error: 'options are a mapping of names and values, or a list of at most 1,024 texts',
+})
+
 /** As in the file, without defaults. */
 export const ModelConfig = z.strictObject({
   name: ModelName,
   backend: BackendName,
   description: plainText(4096).optional(),
   parameters: z.looseObject({ model: ModelFileName.optional() }).default({}),
-  context_size: z.number().int().min(1).max(16_777_216).optional(),
+  /** In tokens; -1: the length that the model was trained with. */
+  context_size: z
+    .number()
+    .int()
+    .min(-1)
+    .max(16_777_216)
+    .refine((size) => size !== 0, 'a context has at least one token; -1 is the length that the model was trained with')
+    .optional(),
   files: z.array(ConfigFile).max(1024).default([]),
-  options: z.record(z.string().max(256), z.json()).default({}),
+  options: Options.default({}),
+  template: TemplateConfig.optional(),
+  roles: z.record(z.string().max(64), z.string().max(1024)).optional(),
+  function: FunctionConfig.optional(),
   known_usecases: z.array(plainText(64)).max(64).default([]),
   scheduling: Scheduling.default({}),
 })
@@ -176,12 +231,26 @@ export const ConfigProblem = z.object({
 })
 export type ConfigProblem = z.infer<typeof ConfigProblem>
 
+/** The fate of one key of a LocalAI configuration. */
+export const ConvertedKeyView = z.object({
+  /** Dotted path in the LocalAI configuration. */
+  key: z.string(),
+  outcome: z.enum(['mapped', 'carried', 'no_effect', 'refused']),
+  /** The key of Muster that it became. */
+  to: z.string().nullable(),
+  message: z.string(),
+})
+export type ConvertedKeyView = z.infer<typeof ConvertedKeyView>
+
+/** `keys`: only for a LocalAI configuration, which was converted. */
 export const ValidatedConfig = z.discriminatedUnion('valid', [
-  z.object({ valid: z.literal(true), revision: z.string(), config: ModelConfig }),
-  z.object({ valid: z.literal(false), problems: z.array(ConfigProblem) }),
+  z.object({ valid: z.literal(true), revision: z.string(), config: ModelConfig, keys: z.array(ConvertedKeyView).optional() }),
+  z.object({ valid: z.literal(false), problems: z.array(ConfigProblem), keys: z.array(ConvertedKeyView).optional() }),
 ])
 export type ValidatedConfig = z.infer<typeof ValidatedConfig>
 
+/** `localai`: converts also a configuration without any key that only LocalAI has. */
+const ConfigOrigin = z.enum(['localai'])
 const params = z.object({ name: ModelName })
 const accepted = z.object({ operation_id: OperationId })
 
@@ -213,9 +282,9 @@ export const modelRoutes = {
     method: 'POST',
     path: '/api/models/validate',
     access: 'read',
-    summary: 'Validate a configuration (JSON or YAML) without storing it',
+    summary: 'Validate a configuration (JSON or YAML, also of LocalAI) without storing it',
     /** The name in the path of the PUT; without it the text must contain the name. */
-    query: z.object({ name: ModelName.optional() }),
+    query: z.object({ name: ModelName.optional(), from: ConfigOrigin.optional() }),
     response: ValidatedConfig,
   }),
   get: route({
@@ -230,8 +299,9 @@ export const modelRoutes = {
     method: 'PUT',
     path: '/api/models/:name',
     access: 'admin',
-    summary: 'Create or change a model (JSON or YAML); If-Match names the expected revision',
+    summary: 'Create or change a model (JSON or YAML, also of LocalAI); If-Match names the expected revision',
     params,
+    query: z.object({ from: ConfigOrigin.optional() }),
     response: ModelView,
     otherStatus: 201,
   }),

@@ -113,7 +113,8 @@ export function modelEnv(spec: ReplicaSpec): Record<string, string> {
     MUSTER_MODEL_OPTIONS: JSON.stringify(config.options),
     MUSTER_MODEL_PARAMETERS: JSON.stringify(config.parameters),
     ...(spec.modelPath === null ? {} : { MUSTER_MODEL_PATH: spec.modelPath }),
-    ...(config.context_size === undefined ? {} : { MUSTER_CONTEXT_SIZE: String(config.context_size) }),
+    // -1, the trained length, is left to the backend.
+    ...((config.context_size ?? -1) === -1 ? {} : { MUSTER_CONTEXT_SIZE: String(config.context_size) }),
   }
 }
 

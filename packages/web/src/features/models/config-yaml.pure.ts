@@ -1,7 +1,10 @@
 // Writes a model's configuration as readable YAML. The server parses it to the same configuration.
 import type { ModelConfig } from '@muster/protocol'
 
-const order = ['name', 'backend', 'description', 'parameters', 'context_size', 'files', 'options', 'known_usecases', 'scheduling'] as const
+const order = [
+  ...(['name', 'backend', 'description', 'parameters', 'context_size', 'files', 'options'] as const),
+  ...(['template', 'roles', 'function', 'known_usecases', 'scheduling'] as const),
+] as const
 
 /** Omits fields with default values. */
 export function toYaml(config: ModelConfig): string {

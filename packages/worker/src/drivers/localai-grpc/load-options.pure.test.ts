@@ -23,6 +23,10 @@ describe('load options', () => {
     expect(load({ options: { a: 'b:c', n: 1, on: true, list: [1] } })).toMatchObject({ Options: ['a:b:c', 'n:1', 'on:true', 'list:[1]'] })
   })
 
+  it('have a list of options unchanged', () => {
+    expect(load({ options: ['b=1', 'a', 'b:2'] })).toMatchObject({ Options: ['b=1', 'a', 'b:2'] })
+  })
+
   it.each<[string, unknown, string, unknown]>([
     ['threads', 7, 'Threads', 7],
     ['gpu_layers', 12, 'NGPULayers', 12],

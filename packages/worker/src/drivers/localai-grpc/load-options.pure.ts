@@ -38,13 +38,15 @@ export function toLoadOptions(spec: ReplicaSpec, fields: readonly Field[], threa
     Threads: threads,
     Embeddings: config.known_usecases.includes('embeddings'),
     ...named,
-    ...(config.context_size === undefined ? {} : { ContextSize: config.context_size }),
+    ...((config.context_size ?? -1) === -1 ? {} : { ContextSize: config.context_size }),
     Model: modelIdentityOf(spec),
     ModelPath: modelDirectory,
     ModelFile: modelPath ?? '',
-    Options: Object.entries(config.options).map(([key, value]) => `${key}:${typeof value === 'string' ? value : JSON.stringify(value)}`),
+    Options: Array.isArray(config.options) ? config.options : Object.entries(config.options).map(optionOf),
   }
 }
+
+const optionOf = ([key, value]: readonly [string, unknown]): string => `${key}:${typeof value === 'string' ? value : JSON.stringify(value)}`
 
 const plain = (name: string): string => name.replaceAll('_', '').toLowerCase()
 
