@@ -80,6 +80,47 @@ describe('models ls and show', () => {
   })
 })
 
+describe('models explain', () => {
+  const explain = (text: string, ...args: string[]): Promise<Result> => runInProcess(['models', 'explain', '-', ...args], {}, text)
+
+  it('prints key by key how a LocalAI file is understood, then the configuration, without a controller', async () => {
+    const { code, stdout } = await explain('name: my-qwen3\nbackend: llama\nthreads: 4\nusage: x\n')
+    expect(code).toBe(0)
+    expect(stdout).toMatch(/^KEY +OUTCOME +BECOMES +MEANING$/m)
+    expect(stdout).toMatch(/^backend +mapped +backend +llama is served by llama-cpp\.$/m)
+    expect(stdout).toMatch(/^usage +no effect +- +Muster shows no usage text\.$/m)
+    expect(stdout).toMatch(/^2 mapped, 1 carried, 1 without effect: usage$/m)
+    expect(stdout).toMatch(/^ {2}temperature: 0\.6$/m)
+  })
+
+  it('ends with 1 when a key is refused, or the result is not valid', async () => {
+    const { code, stdout } = await explain('name: a b\nbackend: pattern\nf16: true\n')
+    expect({ code, refused: /^Not valid: (.*)$/m.exec(stdout)?.[1] }).toEqual({ code: 1, refused: 'refused: name, backend' })
+    expect((await explain('name: a\nbackend: b\nf16: true\ncontext_size: 99999999\n')).stdout).toContain('Not valid: context_size: ')
+    expect(await explain('name: a\nbakend: b\n')).toMatchObject({
+      code: 1,
+      stdout: expect.stringContaining('a configuration of Muster') as string,
+    })
+  })
+
+  it('prints JSON, of one model or of several', async () => {
+    const one: unknown = JSON.parse((await explain('{"name":"a","backend":"b","f16":true}', '-o', 'json')).stdout)
+    expect(one).toMatchObject({ name: 'a', problem: null, config: { parameters: { f16: true } }, keys: [{ key: 'name' }, {}, {}] })
+    const both: unknown = JSON.parse(
+      (await explain('- {name: a, backend: b}\n- {name: c, backend: llama}\n', '-o', 'json', '--localai')).stdout,
+    )
+    expect(both).toMatchObject({ models: [{ config: { backend: 'b' } }, { config: { backend: 'llama-cpp' } }] })
+    expect(await explain('name: a\nbackend: b\n', '-o', 'json')).toMatchObject({
+      stdout: expect.stringContaining('"keys": null') as string,
+    })
+  })
+
+  it('lets no text of the file rule the terminal', async () => {
+    const { stdout } = await explain('name: a\nbackend: b\nf16: true\n"\\e[2J\\x9b": 1\nstopwords: ["\\e[2J\\x9b"]\n')
+    expect(stdout).not.toMatch(/[\u001b\u009b]/)
+  })
+})
+
 describe('models apply', () => {
   const yaml = '# two models\nname: tiny\nbackend: llama\n---\n# nothing here\n---\nname: team/big\nbackend: llama\ncontext_sise: 5\n'
   const file = async (text: string): Promise<string> => {
@@ -125,6 +166,27 @@ describe('models apply', () => {
     expect(changes().at(-1)).toMatchObject({ headers: { 'content-type': 'application/json' }, body: { name: 'tiny' } })
   })
 
+  it('sends the models of a list one by one, on the lines and columns that they have in the file', async () => {
+    putAnswers(201, modelView())
+    const { code } = await piped('# all\n- name: a\n  backend: b\n- name: tuga\u0303o\n  f16: true\n', 'models', 'apply', '-f', '-')
+    expect(code).toBe(0)
+    expect(changes().map(({ path, body }) => [path, body])).toEqual([
+      ['/api/models/a', '\n  name: a\n  backend: b\n'],
+      ['/api/models/tug%C3%A3o', '\n\n\n  name: tuga\u0303o\n  f16: true\n'],
+    ])
+  })
+
+  it('sums up the conversion of a LocalAI file', async () => {
+    putAnswers(201, modelView())
+    const localai = 'name: tiny\nbackend: llama\nf16: true\nusage: none\ntypo: 1\nparameters: { model: x.gguf }\n'
+    expect((await piped(localai, 'models', 'apply', '-f', '-')).stderr).toBe(
+      'tiny is a LocalAI configuration: 3 mapped, 1 carried, 2 without effect: usage, typo\n',
+    )
+    expect(changes().at(-1)?.path).toBe('/api/models/tiny')
+    expect((await piped('name: tiny\nbackend: llama\n', 'models', 'apply', '-f', '-', '--localai')).stderr).toContain('2 mapped')
+    expect(changes().at(-1)).toMatchObject({ path: '/api/models/tiny', query: '?from=localai' })
+  })
+
   it('prints refusals of the controller with the file, continues with the next one, and ends with 1', async () => {
     controller.reply(modelRoutes.put, ({ path }, response) => {
       const isGood = path.endsWith('tiny')
@@ -141,11 +203,12 @@ describe('models apply', () => {
   it.each([
     ['name: tiny\nbackend: llama\n---\nbackend: llama\n', /models\.yaml:4: the model has no name/],
     ['name: ../x\n', /models\.yaml:1: name: a model name is/],
-    ['- name: tiny\n', /models\.yaml:1: expected a model as keys and values/],
+    ['- tiny\n', /models\.yaml:1: expected a model as keys and values/],
+    ['- name: tiny\n- backend: b\n', /models\.yaml:2: the model has no name/],
     ['name: tiny\n  backend: llama\n', /models\.yaml:1: /],
     ['# nothing\n', /contains no model/],
     ['', /contains no model/],
-    ['[]', /keys and values/],
+    ['[]', /contains no model/],
   ])('sends nothing of an invalid file: %j', async (text, message) => {
     expect(await muster('models', 'apply', '-f', await file(text))).toMatchObject({
       code: 2,

@@ -16,6 +16,7 @@ import {
   renderModel,
   schedulingLines,
 } from '../models/describe-model.ts'
+import { addExplain } from '../models/explain-command.ts'
 import { showLogs } from '../models/model-logs.ts'
 import { parseReplicaChange, scaleScheduling } from '../models/scale.ts'
 import { openUpload } from '../models/upload.ts'
@@ -31,6 +32,7 @@ export function models(parent: Command, shell: Shell): void {
   const reading = [modelsLs, modelsShow, modelsWhy, modelsLogs, modelsGallery]
   const changing = [modelsInstall, modelsApply, modelsRm, modelsLoad, modelsUnload, modelsScale, modelsUpload]
   addCommands(group, shell, [...reading, ...changing])
+  addExplain(group, shell)
 }
 
 const modelsLs: ClientCommand = {
@@ -187,10 +189,12 @@ function parseFileName(text: string): ModelFileName {
 const modelsApply: ClientCommand = {
   name: 'apply',
   summary: 'Create or change the models that a file describes',
-  details: 'The file is YAML, with --- between several models, or JSON. A refused model does not stop the others.',
+  details:
+    'The file is YAML, with --- between several models, or JSON. A model file of LocalAI is converted; `muster models explain FILE` shows how. A refused model does not stop the others.',
   options: [
     new Option('-f, --file <file>', 'the file; - for standard input').makeOptionMandatory(),
     new Option('--if-match <revision>', 'only if the model still has this revision (a prefix is enough)'),
+    new Option('--localai', "take the file as LocalAI's, also without a key that only LocalAI has"),
   ],
   examples: ['muster models apply -f tiny.yaml', 'muster models show tiny -o json | jq .config | muster models apply -f -'],
   run: async (call) => {
@@ -199,7 +203,7 @@ const modelsApply: ClientCommand = {
     const documents = parseDocuments(await readSource(given, () => call.shell.input.readAll()), file)
     const expected = call.option('ifMatch')
     if (expected !== undefined && documents.length > 1) throw usageError('--if-match needs a file with one model; this one has several')
-    await applyModels(call, { documents, file, expected })
+    await applyModels(call, { documents, file, expected, isLocalAi: call.flag('localai') })
   },
 }
 

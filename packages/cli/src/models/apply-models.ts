@@ -1,7 +1,7 @@
 // `muster models apply`: reads the models that a file describes, sends each to the controller, and reports the outcome.
 import { readFile } from 'node:fs/promises'
 import { isDeepStrictEqual } from 'node:util'
-import { isMap, isScalar, LineCounter, parseAllDocuments } from 'yaml'
+import { isMap, isNode, isScalar, isSeq, LineCounter, parseAllDocuments } from 'yaml'
 import { errorCode, parseJson, errorMessage } from '@muster/host'
 import { ModelName, modelRoutes, type ModelView } from '@muster/protocol'
 import { CliError, reportError, usageError } from '../cli-error.ts'
@@ -10,20 +10,25 @@ import type { ClientCall } from '../commands/command.ts'
 import { asObject } from '../output/terminal.ts'
 import { plainText } from '../output/text.ts'
 import { bareRevision, shortRevision } from './describe-model.ts'
+import { conversionSummary, explainModel } from './explain-model.ts'
 
 export interface ApplyInput {
   readonly documents: readonly ModelDocument[]
   readonly file: string
   readonly expected: string | undefined
+  /** All documents are LocalAI's, also those that look like Muster's. */
+  readonly isLocalAi: boolean
 }
 
-export async function applyModels({ api, print, shell }: ClientCall, { documents, file, expected }: ApplyInput): Promise<void> {
+export async function applyModels({ api, print, shell }: ClientCall, { documents, file, ...how }: ApplyInput): Promise<void> {
   const all: unknown[] = []
   for (const document of documents) {
     try {
-      const applied = await applyDocument(api, document, expected)
+      const applied = await applyDocument(api, document, how)
       all.push(withOutcome(applied))
       if (print.format === 'text') print.line(undefined, () => appliedText(applied))
+      const report = await explainModel(document.value, how)
+      if (report.keys !== null) print.remark(plainText(`${document.name} is a LocalAI configuration: ${conversionSummary(report.keys)}`))
     } catch (error) {
       if (!(error instanceof CliError) || isAboutAll(error)) throw error
       reportError(error.about(plainText(file)), shell.terminal)
@@ -48,11 +53,16 @@ interface ApplyResult {
 }
 
 /** `expected`: the revision that the model must still have, or a prefix of it. */
-async function applyDocument(api: ApiClient, document: ModelDocument, expected: string | undefined): Promise<ApplyResult> {
+async function applyDocument(
+  api: ApiClient,
+  document: ModelDocument,
+  { expected, isLocalAi }: Pick<ApplyInput, 'expected' | 'isLocalAi'>,
+): Promise<ApplyResult> {
   const params = { name: document.name }
   const before = await readModel(api, document)
   const answer = await api.call(modelRoutes.put, {
     params,
+    query: isLocalAi ? { from: 'localai' } : {},
     content: { type: document.type, body: document.text },
     ...(expected === undefined ? {} : { headers: { 'if-match': fullRevision(expected, before) } }),
   })
@@ -95,6 +105,8 @@ export interface ModelDocument {
   readonly name: ModelName
   readonly type: 'application/json' | 'application/yaml'
   readonly text: string
+  /** The same as plain values. */
+  readonly value: Readonly<Record<string, unknown>>
 }
 
 export async function readSource(file: string, readInput: () => Promise<string>): Promise<string> {
@@ -109,33 +121,53 @@ export async function readSource(file: string, readInput: () => Promise<string>)
 
 /** Throws when a document is malformed or has no name: then nothing of the file is sent. */
 export function parseDocuments(text: string, file: string): ModelDocument[] {
+  return readDocuments(text, file).map(({ where, ...document }) => ({ ...document, name: parseName(document.value['name'], where) }))
+}
+
+interface FoundDocument extends Omit<ModelDocument, 'name'> {
+  /** For errors: the file and the line. */
+  readonly where: string
+}
+
+/** The models of a file, also without names: JSON, or YAML documents with one model or a list of models each. */
+export function readDocuments(text: string, file: string): FoundDocument[] {
   const json = parseJson(text)
   if (typeof json === 'object' && json !== null && !Array.isArray(json))
-    return [{ name: parseName('name' in json ? json.name : undefined, file), type: 'application/json', text }]
+    return [{ where: file, type: 'application/json', text, value: { ...json } }]
   const lines = new LineCounter()
   const documents = parseAllDocuments(text, { lineCounter: lines })
-  const found = (Array.isArray(documents) ? documents : []).flatMap((document): ModelDocument[] => {
-    const lineOf = (offset: number): string => `${file}:${lines.linePos(offset).line}`
+  const lineOf = (offset: number): string => `${file}:${lines.linePos(offset).line}`
+  const found = (Array.isArray(documents) ? documents : []).flatMap((document): FoundDocument[] => {
     const { contents } = document
     const [problem] = document.errors
     if (problem !== undefined) throw usageError(plainText(`${lineOf(problem.pos[0])}: ${firstLine(problem.message)}`))
     // An empty document, as after a `---` at the end.
     if (contents === null || (isScalar(contents) && contents.value === null)) return []
-    const where = lineOf(contents.range[0])
-    if (!isMap(contents)) throw usageError(plainText(`${where}: expected a model as keys and values`))
-    const [start, , end] = document.range
-    const before = lines.linePos(start).line - 1
-    const name = parseName(contents.get('name'), where)
-    return [{ name, type: 'application/yaml', text: '\n'.repeat(before) + text.slice(start, end) }]
+    const models = isSeq(contents) ? contents.items : [contents]
+    return models.map((model) => {
+      const [start, , end] = (isNode(model) ? model.range : null) ?? contents.range
+      const where = lineOf(start)
+      if (!isMap(model)) throw usageError(plainText(`${where}: expected a model as keys and values`))
+      const { line, col } = lines.linePos(start)
+      // An item of a list keeps its indentation, so that its first line fits to the others.
+      const before = '\n'.repeat(line - 1) + ' '.repeat(col - 1)
+      return { where, type: 'application/yaml', text: before + text.slice(start, end), value: plainValue(model.toJS(document), where) }
+    })
   })
   if (found.length === 0) throw usageError(`${plainText(file)} contains no model`)
   return found
 }
 
+function plainValue(value: unknown, where: string): Readonly<Record<string, unknown>> {
+  if (typeof value === 'object' && value !== null) return { ...value }
+  throw usageError(plainText(`${where}: expected a model as keys and values`))
+}
+
 const firstLine = (message: string): string => message.split('\n')[0]?.replace(/ at line \d+, column \d+:?$/, '') ?? message
 
+/** Names of LocalAI may be numbers, and in any normal form. */
 function parseName(value: unknown, where: string): ModelName {
-  const parsed = ModelName.safeParse(value)
+  const parsed = ModelName.safeParse(typeof value === 'number' ? String(value) : typeof value === 'string' ? value.normalize('NFC') : value)
   if (parsed.success) return parsed.data
   throw usageError(
     plainText(

@@ -62,6 +62,7 @@ export function schedulingLines(scheduling: Scheduling): string[] {
   const max = scheduling.max_replicas ?? Math.max(1, min)
   const numbers = min === max && max !== 0 ? String(max) : `${min} to ${max === 0 ? 'any number of' : max}`
   return [
+    ...(scheduling.disabled === true ? ['disabled: runs nowhere'] : []),
     replicas === 'all' ? 'one replica on every node that matches' : `${numbers} ${numbers === '1' ? 'replica' : 'replicas'}`,
     ...(selector === undefined ? [] : [`on nodes with ${selectorText(selector)}`]),
     ...(priority === 0 ? [] : [`priority ${priority}`]),
@@ -157,7 +158,8 @@ export function renderModel({ model, replicas }: ModelAndReplicas, at: { now: nu
     ['Context', config.context_size === undefined ? 'default of the backend' : String(config.context_size)],
     ['Files', config.files.map((file) => `${file.filename} from ${file.uri}`)],
     ['Parameters', settingLines(config.parameters)],
-    ['Options', settingLines(config.options)],
+    ['Options', Array.isArray(config.options) ? config.options : settingLines(config.options)],
+    ...templateFields(config),
     ['Good for', config.known_usecases.join(', ')],
   ])
   if (replicas.length === 0) return fields
@@ -167,3 +169,9 @@ export function renderModel({ model, replicas }: ModelAndReplicas, at: { now: nu
 
 const settingLines = (settings: Readonly<Record<string, unknown>>): string[] =>
   Object.entries(settings).map(([key, value]) => `${key}: ${typeof value === 'string' ? value : JSON.stringify(value)}`)
+
+/** Templates are long: only their names are shown. */
+const templateFields = ({ template, roles, function: tools }: ModelView['config']): (readonly [string, string])[] =>
+  Object.entries({ Template: template, Roles: roles, 'Tool calls': tools }).flatMap(([label, value]) =>
+    value === undefined ? [] : [[label, Object.keys(value).join(', ')] as const],
+  )
