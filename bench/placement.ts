@@ -197,7 +197,8 @@ async function route(): Promise<void> {
   for (const nodes of [10, 10_000]) {
     const table = new ReplicaTable({
       routes: {
-        models: async () => Array.from({ length: models }, (_, at) => ({ name: `m-${at}`, createdAt: '', policy: 'prefix' as const })),
+        models: async () =>
+          Array.from({ length: models }, (_, at) => ({ name: `m-${at}`, createdAt: '', policy: 'prefix' as const, isDisabled: false })),
         replicas: async () => Array.from({ length: 3 * models }, (_, at) => readyOn(at, nodes)),
       },
       ...{ feedCursor: () => 0, onRead: () => undefined, controllerId: 'c', clock: systemClock, log: silentLog },

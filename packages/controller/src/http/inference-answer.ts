@@ -54,6 +54,11 @@ export function unknownModel(model: string): InferenceAnswer {
   return { status: 404, body: { error: { message, type: 'invalid_request_error', param: 'model', code: 'model_not_found' } }, headers: {} }
 }
 
+export function disabledModel(model: string): InferenceAnswer {
+  const message = `model ${model} is disabled; an administrator can enable it by its scheduling`
+  return { status: 403, body: { error: { message, type: 'invalid_request_error', param: 'model', code: 'model_disabled' } }, headers: {} }
+}
+
 export function invalidField(param: string, message: string): InferenceAnswer {
   return { status: 400, body: { error: { message, type: 'invalid_request_error', param, code: 'invalid' } }, headers: {} }
 }

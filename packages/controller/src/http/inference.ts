@@ -11,7 +11,7 @@ import type { RoutedModel } from '../routing/replica-table.ts'
 import { authorize, type AuthorizeDeps, checkHost, endpoint, type Endpoint } from './endpoint.ts'
 import { discardBody, isTooDeep, tooDeepMessage } from './body.ts'
 import { HttpError, starting, toHttpError } from './http-error.ts'
-import { answerOf, answerOfError, type InferenceAnswer, invalidField, unknownModel } from './inference-answer.ts'
+import { answerOf, answerOfError, disabledModel, type InferenceAnswer, invalidField, unknownModel } from './inference-answer.ts'
 
 /** Images and audio are embedded in the JSON. */
 const maxBodyBytes = 32 * 2 ** 20
@@ -89,6 +89,7 @@ async function answerTo(
   const parsed = parseRequest(body.bytes, { path, isKeyed: (model) => inference.find(model)?.policy !== 'least' })
   if ('status' in parsed) return parsed
   if (!(await inference.isKnown(parsed.model))) return unknownModel(parsed.model)
+  if (inference.find(parsed.model)?.isDisabled === true) return disabledModel(parsed.model)
   if (!parsed.isStreamValid) return invalidField('stream', 'stream is true or false')
   const { model, key } = parsed
   const accept = headerOf(request, 'accept') ?? '*/*'

@@ -38,7 +38,10 @@ const replica: ReadyReplica = {
 async function world(first: LoadStatus | Error = loading) {
   let status = first
   const asked = { ensure: 0, status: 0 }
-  const rows = { models: [{ name: 'tiny', createdAt: '2026-01-01', policy: 'prefix' as const }], replicas: [] as ReadyReplica[] }
+  const rows = {
+    models: [{ name: 'tiny', createdAt: '2026-01-01', policy: 'prefix' as const, isDisabled: false }],
+    replicas: [] as ReadyReplica[],
+  }
   const table = new ReplicaTable({
     routes: { models: async () => rows.models, replicas: async () => rows.replicas },
     ...{ feedCursor: () => null, onRead: () => undefined },

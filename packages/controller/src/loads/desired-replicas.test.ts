@@ -13,6 +13,7 @@ it.each<[string, Scheduling, Partial<Demand>, number]>([
   ['all that is asked where there is no limit', { max_replicas: 0 }, { requestedReplicas: 9 }, 9],
   ['one for every node that fits', { replicas: 'all' }, { requestedReplicas: 1 }, 7],
   ['none while it is held, whatever its minimum', { min_replicas: 2 }, { requestedReplicas: 2, isUnloaded: true }, 0],
+  ['none while it is disabled', { min_replicas: 2, disabled: true }, { requestedReplicas: 2 }, 0],
   ['none while it is held, whatever fits', { replicas: 'all' }, { isUnloaded: true }, 0],
 ])('%s', (_, scheduling, demand, want) => {
   expect(desiredReplicas({ scheduling, requestedReplicas: 0, isUnloaded: false, ...demand }, 7)).toBe(want)

@@ -236,7 +236,7 @@ export interface Demand {
 
 /** `matching`: the number of eligible nodes, for `replicas: all`. */
 export function desiredReplicas({ scheduling, requestedReplicas, isUnloaded }: Demand, matching: number): number {
-  if (isUnloaded) return 0
+  if (isUnloaded || scheduling.disabled === true) return 0
   // At least one without an eligible node: its load shows the reason, and a replica on a draining node keeps serving.
   if (scheduling.replicas === 'all') return Math.max(1, matching)
   const { min, max } = limitsOf(scheduling)

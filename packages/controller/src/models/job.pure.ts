@@ -44,6 +44,8 @@ const openOf = (nodes: Job['nodes']): NodeId[] => nodes.filter(({ status }) => s
 
 function decideLoad(job: Job, model: NonNullable<Job['model']>): Verdict {
   if (model.isUnloaded) return ended('cancelled', 'the model was unloaded')
+  if (model.scheduling.disabled === true)
+    return ended('cancelled', 'the model is disabled; set "disabled" of its scheduling to false first')
   if (desiredReplicas(model, job.replicas) < job.replicas) return ended('cancelled', 'fewer replicas are desired now')
   const own = job.loads.filter(({ purpose }) => purpose === 'serve')
   const ready = own.filter(({ state }) => state === 'ready')

@@ -18,7 +18,7 @@ const replica = ({ id = 'r-1', secret = 's', node = {} }: Made = {}): ReadyRepli
     ...node,
   },
 })
-const modelOf = (name: string): RoutableModel => ({ name, createdAt: '2026-01-01', policy: 'prefix' })
+const modelOf = (name: string): RoutableModel => ({ name, createdAt: '2026-01-01', policy: 'prefix', isDisabled: false })
 
 function world() {
   const feed: { cursor: number | null } = { cursor: 0 }

@@ -32,6 +32,7 @@ export interface RoutedModel {
   readonly name: string
   readonly createdAt: string
   readonly policy: Policy
+  readonly isDisabled: boolean
   readonly replicas: readonly Route[]
 }
 export interface ReplicaTableDeps {
@@ -207,7 +208,7 @@ export class ReplicaTable {
       const previous = new Map(before?.replicas.map((route) => [route.replicaId, route]))
       const routes = (fresh.get(name) ?? []).flatMap((replica) => this.#routeOf(replica, previous.get(replica.id)))
       const sorted = [...kept, ...routes].toSorted((a, b) => (a.replicaId < b.replicaId ? -1 : 1))
-      this.#models.set(name, { name, createdAt: model.createdAt, policy: model.policy, replicas: sorted })
+      this.#models.set(name, { name, createdAt: model.createdAt, policy: model.policy, isDisabled: model.isDisabled, replicas: sorted })
     }
     if (scope === null) this.#isLoaded = true
     for (const name of affected) for (const onNews of [...(this.#watchers.get(name) ?? [])]) onNews()

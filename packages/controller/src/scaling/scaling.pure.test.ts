@@ -44,6 +44,7 @@ describe('a model whose replicas are all busy', () => {
     ['waits while one comes up', [2], { loads: 2, busySince: long.busySince }, scale(2)],
     ['does not grow while a replica does not fit', [2], { failed: 1, busySince: long.busySince }, scale(2)],
     ['waits while one goes', [2, 1], { loads: 3, busySince: long.busySince }, scale(2)],
+    ['is left alone when disabled', [2, 1], { scheduling: { max_replicas: 4, disabled: true }, busySince: long.busySince }, scale(2)],
     ['is left alone when unloaded', [2, 1], { isUnloaded: true, busySince: long.busySince }, scale(2)],
     ['is left alone on all nodes', [2], { scheduling: { replicas: 'all' }, requestedReplicas: 1, loads: 1 }, null],
   ])('%s', (_, inFlight, some, want) => expect(decide(inFlight, some)).toEqual(want))
@@ -106,6 +107,8 @@ it.each<[string, unknown, number]>([
   ['one without a number', {}, 1],
   ['those of parallel', { parallel: 4 }, 4],
   ['those of sequences', { sequences: '2' }, 2],
+  ['those of a list', ['use_jinja:true', 'mmap', 'parallel:8'], 8],
+  ['one of a list without a number', ['parallel'], 1],
   ['one with a number that makes no sense', { parallel: 0 }, 1],
   ['one without options', null, 1],
 ])('the slots of a replica are %s', (_, options, want) => expect(slotsOf(options)).toBe(want))

@@ -33,7 +33,7 @@ function scaleOf({ model, inFlight, now, idleMs }: ScalingFacts): Scale {
   const { min, max } = limitsOf(model.scheduling)
   const desired = Math.min(max, Math.max(min, requestedReplicas))
   const settled = { requestedReplicas, busySince: null, slackSince: null }
-  if (model.isUnloaded || model.scheduling.replicas === 'all') return settled
+  if (model.isUnloaded || model.scheduling.disabled === true || model.scheduling.replicas === 'all') return settled
   // While replicas start or end, the load of the others does not show how many are needed.
   if (desired === 0 || model.loads !== desired || inFlight.length + model.failed !== desired) return settled
 

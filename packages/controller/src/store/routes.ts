@@ -10,6 +10,8 @@ export interface RoutableModel {
   readonly name: string
   readonly createdAt: string
   readonly policy: Policy
+  /** No requests are accepted. */
+  readonly isDisabled: boolean
 }
 export interface ReadyReplica {
   readonly id: ReplicaId
@@ -47,7 +49,8 @@ export class RouteStore {
   async models(scope: RouteScope): Promise<RoutableModel[]> {
     if (scope !== null && scope.models.length === 0) return []
     const policy = sql<string | null>`config #>> '{scheduling,policy}'`.as('policy')
-    const all = this.#db.selectFrom('models').select(['name', 'created_at as createdAt', policy])
+    const isDisabled = sql<boolean>`coalesce(config #> '{scheduling,disabled}' = 'true'::jsonb, false)`.as('isDisabled')
+    const all = this.#db.selectFrom('models').select(['name', 'created_at as createdAt', policy, isDisabled])
     const rows = await (scope === null ? all : all.where('name', 'in', scope.models)).execute()
     return rows.map((row) => ({ ...row, policy: row.policy === 'least' ? 'least' : 'prefix' }))
   }

@@ -2,7 +2,7 @@ import { Scheduling } from '@muster/protocol'
 import { describe, expect, it } from 'vitest'
 import { formOf, readForm, type SchedulingForm } from './scheduling-form.pure.ts'
 
-const empty: SchedulingForm = { spread: 'count', min: '', max: '', priority: '', policy: '', selector: [] }
+const empty: SchedulingForm = { isDisabled: false, spread: 'count', min: '', max: '', priority: '', policy: '', selector: [] }
 const errors = (more: Partial<SchedulingForm>) => {
   const read = readForm({ ...empty, ...more })
   return read.isValid ? null : read.errors
@@ -12,6 +12,7 @@ it.each<Scheduling>([
   {},
   { min_replicas: 0, max_replicas: 0, priority: -5, policy: 'least' },
   { replicas: 'all' },
+  { min_replicas: 1, disabled: true },
   { node_selector: { gpu: '*', 'gpu.vendor': ['nvidia', 'amd'], zone: '!', rack: '!7', one: ['only'] } },
   { node_selector: { odd: 'a,b', quoted: '"x"', list: ['a, b', 'c'], space: ' a' } },
 ])('converts to a form and back: %j', (scheduling) => {

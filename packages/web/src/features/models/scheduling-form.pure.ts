@@ -6,6 +6,7 @@ export interface SelectorRow {
   readonly value: string
 }
 export interface SchedulingForm {
+  readonly isDisabled: boolean
   readonly spread: 'count' | 'all'
   readonly min: string
   readonly max: string
@@ -29,6 +30,7 @@ export type ReadForm =
 export function formOf(scheduling: Scheduling): SchedulingForm {
   const digits = (value: number | undefined): string => (value === undefined ? '' : String(value))
   return {
+    isDisabled: scheduling.disabled === true,
     spread: scheduling.replicas === 'all' ? 'all' : 'count',
     min: digits(scheduling.min_replicas),
     max: digits(scheduling.max_replicas),
@@ -70,6 +72,7 @@ export function readForm(form: SchedulingForm): ReadForm {
     ...numberField('priority', form.priority),
     ...(form.policy === '' ? {} : { policy: form.policy }),
     ...(rows.length === 0 ? {} : { node_selector: selector }),
+    ...(form.isDisabled ? { disabled: true } : {}),
   }
   const duplicate = form.selector.findIndex(
     ({ label }, at) => label.trim() !== '' && form.selector.findIndex((row) => row.label.trim() === label.trim()) < at,

@@ -71,6 +71,10 @@ const spreads = [
   { value: 'count', label: 'As many as needed' },
   { value: 'all', label: 'One on every eligible node' },
 ]
+const states = [
+  { value: 'enabled', label: 'Enabled' },
+  { value: 'disabled', label: 'Disabled: no replica runs, requests are refused' },
+]
 const policies = [
   { value: '', label: 'Default (prefix)' },
   { value: 'prefix', label: 'Prefix: keeps a conversation on the replica that cached its beginning' },
@@ -81,6 +85,12 @@ function SchedulingFields({ form, errors, onChange }: SchedulingFieldsProps) {
   const set = (change: Partial<SchedulingForm>): void => onChange({ ...form, ...change })
   return (
     <>
+      <SelectField
+        label="Model"
+        choices={states}
+        value={form.isDisabled ? 'disabled' : 'enabled'}
+        onChange={({ target }) => set({ isDisabled: target.value === 'disabled' })}
+      />
       <SelectField
         label="Replicas"
         choices={spreads}
