@@ -173,9 +173,9 @@ export const directions: readonly Direction[] = [
   },
   {
     from: ['packages/cli/src/**'],
-    except: ['packages/cli/src/{serve,pack}/**'],
+    except: ['packages/cli/src/{serve,pack,explain}/**'],
     never: ['@muster/!(protocol|host)'],
-    because: 'a client command needs nothing but the HTTP API; only serve and pack do work in their own process',
+    because: 'a client command needs nothing but the HTTP API; only serve, pack and explain do work in their own process',
   },
   {
     from: ['packages/cli/src/{serve,pack}/**'],

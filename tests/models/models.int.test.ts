@@ -1,6 +1,6 @@
 // Models over the HTTP API of a real controller: how they are configured, and what is refused.
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
-import { readEvents } from '@muster/testkit'
+import { readEvents, waitFor } from '@muster/testkit'
 import { startOperationsWorld, type OperationsWorld } from '../operations/operations-world.ts'
 
 let world: OperationsWorld
@@ -41,6 +41,53 @@ describe('a configuration', () => {
     expect((await world.api().put('/api/models/org%2Fname:q4', { backend: 'llama' })).status).toBe(201)
     expect((await world.api().get('/api/models/org%2Fname:q4')).body).toMatchObject({ name: 'org/name:q4' })
     expect((await world.api().get('/api/models/org%2F%2Fname')).status).toBe(400)
+  })
+
+  it('has a name of letters of any script, in one form', async () => {
+    const path = `/api/models/${encodeURIComponent('voice-tug\u00e3o/模型')}`
+    expect((await world.api().put(path, { backend: 'llama' })).status).toBe(201)
+    expect((await world.api(1).get(path)).body).toMatchObject({ name: 'voice-tug\u00e3o/模型' })
+    expect(await world.api().put(`/api/models/${encodeURIComponent('tuga\u0303o')}`, { backend: 'llama' })).toMatchObject({
+      status: 400,
+      body: { error: { message: expect.stringContaining('normal form NFC') as string } },
+    })
+  })
+
+  it('of LocalAI is converted, stored as one of Muster, and refused at the line of its own key', async () => {
+    const text = 'name: from-localai\nbackend: whisper\nf16: true\nstopwords: [x]\nusage: none\noptions: [b=1, a]\n'
+    const created = await yaml('from-localai', text)
+    expect(created).toMatchObject({
+      status: 201,
+      body: {
+        config: { backend: 'whisper', parameters: { f16: true, stop: ['x'] }, options: ['b=1', 'a'] },
+        keys: [{}, {}, {}, {}, { outcome: 'no_effect' }, {}],
+      },
+    })
+    const again = await world.api(1).put('/api/models/from-localai', created.body['config'] ?? {})
+    expect(again).toMatchObject({ status: 200, body: { revision: created.body['revision'] } })
+    expect(await yaml('from-localai', `${text}pipeline: { llm: x }\n`)).toMatchObject({
+      status: 400,
+      body: { error: { code: 'invalid', details: { key: 'pipeline', line: 7 } } },
+    })
+    expect(await world.api().put('/api/models/forced?from=localai', { backend: 'llama' })).toMatchObject({
+      body: { config: { backend: 'llama-cpp', options: ['cache_reuse:256', 'use_jinja:true'] } },
+    })
+  })
+
+  it('can be disabled: no replica runs, a load ends, and requests are refused', async () => {
+    await world.api().put('/api/models/off', { backend: 'llama', scheduling: { disabled: true, min_replicas: 1 } })
+    const ask = () => world.api().post('/v1/chat/completions', { model: 'off', messages: [] })
+    expect(await ask()).toMatchObject({ status: 403, body: { error: { code: 'model_disabled' } } })
+    expect((await world.api().get('/api/models/off')).body).toMatchObject({ state: 'unloaded', replicas_desired: 0 })
+    const { body } = await world.api().post('/api/models/off/load', {})
+    const operation = await waitFor(
+      async () => {
+        const found = (await world.api().get(`/api/operations/${String(body['operation_id'])}`)).body
+        return found['state'] === 'cancelled' ? found : null
+      },
+      { what: 'the load ends' },
+    )
+    expect(operation).toMatchObject({ message: expect.stringContaining('disabled') as string })
   })
 
   it('#11566 is changed only from the revision that the caller has seen, with quotes or without', async () => {
@@ -94,6 +141,26 @@ describe('a configuration that is only looked at', () => {
     expect(json.body).toEqual(looked.body)
     expect((await world.api().get('/api/models/looked-at')).status).toBe(404)
     expect((await yaml('looked-at', text)).body['revision']).toBe(looked.body['revision'])
+  })
+
+  it('of LocalAI is reported key by key, also when it is refused', async () => {
+    expect((await validate('name: x\nbackend: whisper\nthreads: 2\nusage: u')).body).toMatchObject({
+      valid: true,
+      config: { parameters: { threads: 2 } },
+      keys: [
+        { key: 'name' },
+        { key: 'backend' },
+        { key: 'threads', outcome: 'carried', to: 'parameters.threads' },
+        { outcome: 'no_effect', to: null },
+      ],
+    })
+    expect((await validate('name: x\nbackend: whisper\nalias: y')).body).toMatchObject({
+      valid: false,
+      problems: [{ key: 'alias', line: 3 }],
+      keys: [{ key: 'name' }, { key: 'backend' }, { key: 'alias', outcome: 'refused' }],
+    })
+    expect((await validate('name: x\nbackend: llama')).body).not.toHaveProperty('keys')
+    expect((await validate('name: x\nbackend: llama', '?from=localai')).body).toMatchObject({ config: { backend: 'llama-cpp' } })
   })
 
   it.each([

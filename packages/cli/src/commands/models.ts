@@ -5,6 +5,7 @@ import { newId } from '@muster/host'
 import { formatBytes, ModelFileName, type ModelName, modelRoutes, type OperationId } from '@muster/protocol'
 import { modelArgument, parseModelName } from '../arguments.ts'
 import { CliError, usageError } from '../cli-error.ts'
+import { addExplain } from '../explain/explain-command.ts'
 import { applyModels, parseDocuments, readSource } from '../models/apply-models.ts'
 import {
   evictionText,
@@ -16,7 +17,6 @@ import {
   renderModel,
   schedulingLines,
 } from '../models/describe-model.ts'
-import { addExplain } from '../models/explain-command.ts'
 import { showLogs } from '../models/model-logs.ts'
 import { parseReplicaChange, scaleScheduling } from '../models/scale.ts'
 import { openUpload } from '../models/upload.ts'

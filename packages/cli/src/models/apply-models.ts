@@ -3,14 +3,13 @@ import { readFile } from 'node:fs/promises'
 import { isDeepStrictEqual } from 'node:util'
 import { isMap, isNode, isScalar, isSeq, LineCounter, parseAllDocuments } from 'yaml'
 import { errorCode, parseJson, errorMessage } from '@muster/host'
-import { ModelName, modelRoutes, type ModelView } from '@muster/protocol'
+import { type ConvertedKeyView, ModelName, modelRoutes, type ModelView, summarizeConversion } from '@muster/protocol'
 import { CliError, reportError, usageError } from '../cli-error.ts'
 import type { ApiClient } from '../client/api-client.ts'
 import type { ClientCall } from '../commands/command.ts'
 import { asObject } from '../output/terminal.ts'
 import { plainText } from '../output/text.ts'
 import { bareRevision, shortRevision } from './describe-model.ts'
-import { conversionSummary, explainModel } from './explain-model.ts'
 
 export interface ApplyInput {
   readonly documents: readonly ModelDocument[]
@@ -27,8 +26,8 @@ export async function applyModels({ api, print, shell }: ClientCall, { documents
       const applied = await applyDocument(api, document, how)
       all.push(withOutcome(applied))
       if (print.format === 'text') print.line(undefined, () => appliedText(applied))
-      const report = await explainModel(document.value, how)
-      if (report.keys !== null) print.remark(plainText(`${document.name} is a LocalAI configuration: ${conversionSummary(report.keys)}`))
+      const { name, keys } = applied.after
+      if (keys !== undefined) print.remark(plainText(`${name} was a LocalAI configuration: ${summarizeConversion(keys)}`))
     } catch (error) {
       if (!(error instanceof CliError) || isAboutAll(error)) throw error
       reportError(error.about(plainText(file)), shell.terminal)
@@ -48,7 +47,7 @@ type ApplyOutcome = 'created' | 'changed' | 'unchanged'
 interface ApplyResult {
   readonly outcome: ApplyOutcome
   readonly before: ModelView | null
-  readonly after: ModelView
+  readonly after: ModelView & { readonly keys?: ConvertedKeyView[] | undefined }
   readonly raw: unknown
 }
 
@@ -105,8 +104,6 @@ export interface ModelDocument {
   readonly name: ModelName
   readonly type: 'application/json' | 'application/yaml'
   readonly text: string
-  /** The same as plain values. */
-  readonly value: Readonly<Record<string, unknown>>
 }
 
 export async function readSource(file: string, readInput: () => Promise<string>): Promise<string> {
@@ -121,12 +118,14 @@ export async function readSource(file: string, readInput: () => Promise<string>)
 
 /** Throws when a document is malformed or has no name: then nothing of the file is sent. */
 export function parseDocuments(text: string, file: string): ModelDocument[] {
-  return readDocuments(text, file).map(({ where, ...document }) => ({ ...document, name: parseName(document.value['name'], where) }))
+  return readDocuments(text, file).map(({ where, value, ...document }) => ({ ...document, name: parseName(value['name'], where) }))
 }
 
 interface FoundDocument extends Omit<ModelDocument, 'name'> {
   /** For errors: the file and the line. */
   readonly where: string
+  /** The same as plain values. */
+  readonly value: Readonly<Record<string, unknown>>
 }
 
 /** The models of a file, also without names: JSON, or YAML documents with one model or a list of models each. */

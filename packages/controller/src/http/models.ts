@@ -75,11 +75,12 @@ function configEndpoints({ models, loadInfo, show, wake }: ModelConfigDeps): End
     endpoint(routes.list, async () => ({ models: await show(await models.list()) })),
     endpoint(routes.get, async ({ params: { name } }) => ({ ...(await view(name)), last_loaded: lastLoaded(await loadInfo.find(name)) })),
     endpoint(routes.put, async ({ params: { name }, query: { from }, headers, request }) => {
-      const { config } = parseOrRefuse(await readText(request), { name, format: formatOf(headers), isLocalAi: from === 'localai' })
+      const { config, keys } = parseOrRefuse(await readText(request), { name, format: formatOf(headers), isLocalAi: from === 'localai' })
       const put = await models.put(config, { revision: revisionOf(config), expected: expectedOf(headers) })
       if (put.outcome === 'revision_conflict') throw conflict(name, put.current)
       await wake(name)
-      return new Answer(put.outcome === 'created' ? 201 : 200, await view(name))
+      const answer = { ...(await view(name)), ...(keys === null ? {} : { keys: [...keys] }) }
+      return new Answer(put.outcome === 'created' ? 201 : 200, answer)
     }),
     endpoint(routes.validate, async ({ query: { name, from }, headers, request }) =>
       validate(await readText(request), { name: name ?? null, format: formatOf(headers), isLocalAi: from === 'localai' }),

@@ -242,6 +242,15 @@ export const ConvertedKeyView = z.object({
 })
 export type ConvertedKeyView = z.infer<typeof ConvertedKeyView>
 
+/** `3 mapped, 2 carried, 1 without effect: usage`. */
+export function summarizeConversion(keys: readonly ConvertedKeyView[]): string {
+  const of = (outcome: ConvertedKeyView['outcome']): string[] => keys.filter((key) => key.outcome === outcome).map(({ key }) => key)
+  const named = (found: readonly string[], label: string): string =>
+    found.length === 0 ? '' : `, ${found.length} ${label}: ${found.join(', ')}`
+  const counts = `${of('mapped').length} mapped, ${of('carried').length} carried`
+  return `${counts}${named(of('no_effect'), 'without effect')}${named(of('refused'), 'refused')}`
+}
+
 /** `keys`: only for a LocalAI configuration, which was converted. */
 export const ValidatedConfig = z.discriminatedUnion('valid', [
   z.object({ valid: z.literal(true), revision: z.string(), config: ModelConfig, keys: z.array(ConvertedKeyView).optional() }),
@@ -302,7 +311,7 @@ export const modelRoutes = {
     summary: 'Create or change a model (JSON or YAML, also of LocalAI); If-Match names the expected revision',
     params,
     query: z.object({ from: ConfigOrigin.optional() }),
-    response: ModelView,
+    response: ModelView.extend({ keys: z.array(ConvertedKeyView).optional() }),
     otherStatus: 201,
   }),
   remove: route({

@@ -1,5 +1,5 @@
 // Reads values as LocalAI's YAML parser does: a number is text where text is expected, `yes` and `on` are true where a boolean is
-// expected, and a word for a number is refused, as it is there. Pure.
+// expected, and a word for a number is refused. Pure.
 import { FleetError, ModelFileName, ModelName, plainText } from '@muster/protocol'
 import { parseTemplate } from './go-template.pure.ts'
 
@@ -107,7 +107,7 @@ function readName(value: unknown): ReadValue {
 }
 
 /** The name with other characters replaced; null when nothing is left of it. */
-export function nearestModelName(text: string): string | null {
+function nearestModelName(text: string): string | null {
   const name = text
     .normalize('NFC')
     .replaceAll(/[^\p{L}\p{M}\p{Nd}._:@/+-]+/gu, '-')

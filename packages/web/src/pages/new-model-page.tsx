@@ -46,7 +46,7 @@ function useCreate() {
   const notify = useNotices()
   return useMutation({
     mutationFn: ({ name, text }: { name: ModelName; text: string }) =>
-      call(modelRoutes.put, { params: { name }, content: { type: 'application/yaml', body: text } }),
+      call(modelRoutes.put, { params: { name }, query: {}, content: { type: 'application/yaml', body: text } }),
     async onSuccess({ name }) {
       await queries.invalidateQueries({ queryKey: modelsQuery.queryKey })
       notify('good', `Created ${name}`)

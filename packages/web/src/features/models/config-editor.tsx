@@ -2,7 +2,7 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { useBlocker } from '@tanstack/react-router'
 import { useId } from 'react'
-import { type ConfigProblem, type ModelConfig, type ModelName, modelRoutes } from '@muster/protocol'
+import { type ConfigProblem, type ModelConfig, type ModelName, modelRoutes, summarizeConversion } from '@muster/protocol'
 import { call } from '../../api/client.ts'
 import { keys } from '../../api/queries.ts'
 import { ConfirmSheet } from '../../components/dialog.tsx'
@@ -57,7 +57,10 @@ export function ConfigEditor({ text, validation, onChange }: { text: string; val
 function ValidationStatus({ validation }: { readonly validation: Validation }) {
   if (validation.problem !== null) return <span className="text-bad">✕ {validation.problem.message}</span>
   if (validation.state === 'unknown') return <span className="text-wait">Could not validate: {validation.error.message}</span>
-  if (validation.state === 'valid') return <span className="text-good">✓ Valid</span>
+  if (validation.state === 'valid')
+    return (
+      <span className="text-good">✓ Valid{validation.conversion !== null && `, converted from LocalAI: ${validation.conversion}`}</span>
+    )
   return <span className="text-soft">Validating…</span>
 }
 
@@ -65,7 +68,13 @@ type Validation =
   | { readonly state: 'checking'; readonly problem: ConfigProblem | null }
   | { readonly state: 'unknown'; readonly problem: null; readonly error: Error }
   | { readonly state: 'invalid'; readonly problem: ConfigProblem }
-  | { readonly state: 'valid'; readonly problem: null; readonly revision: string; readonly config: ModelConfig }
+  | {
+      readonly state: 'valid'
+      readonly problem: null
+      readonly revision: string
+      readonly config: ModelConfig
+      readonly conversion: string | null
+    }
 
 /** Validates a configuration when typing pauses. `name` is null for a new model, whose text has the name. */
 export function useValidation(text: string, name: ModelName | null): Validation {
@@ -87,7 +96,13 @@ export function useValidation(text: string, name: ModelName | null): Validation 
   if (error !== null) return { state: 'unknown', problem: null, error }
   if (settled !== text || query.isPlaceholderData || query.data === undefined) return { state: 'checking', problem }
   return query.data.valid
-    ? { state: 'valid', problem: null, revision: query.data.revision, config: query.data.config }
+    ? {
+        state: 'valid',
+        problem: null,
+        revision: query.data.revision,
+        config: query.data.config,
+        conversion: query.data.keys === undefined ? null : summarizeConversion(query.data.keys),
+      }
     : { state: 'invalid', problem: problem ?? { message: 'invalid configuration' } }
 }
 

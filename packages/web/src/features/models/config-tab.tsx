@@ -55,6 +55,7 @@ function useSave(model: ModelView, draft: ConfigDraft) {
     mutationFn: (text: string) =>
       call(modelRoutes.put, {
         params: { name: model.name },
+        query: {},
         headers: { 'if-match': draft.base.revision },
         content: { type: 'application/yaml', body: text },
       }),

@@ -97,28 +97,7 @@ function SchedulingFields({ form, errors, onChange }: SchedulingFieldsProps) {
         value={form.spread}
         onChange={({ target }) => set({ spread: target.value === 'all' ? 'all' : 'count' })}
       />
-      {form.spread === 'count' && (
-        <div className="grid grid-cols-2 gap-3">
-          <TextField
-            label="Minimum"
-            inputMode="numeric"
-            placeholder="0"
-            hint="Kept running without requests"
-            value={form.min}
-            error={errors.min ?? null}
-            onChange={({ target }) => set({ min: target.value })}
-          />
-          <TextField
-            label="Maximum"
-            inputMode="numeric"
-            placeholder="1, or the minimum"
-            hint="0 means no limit"
-            value={form.max}
-            error={errors.max ?? null}
-            onChange={({ target }) => set({ max: target.value })}
-          />
-        </div>
-      )}
+      {form.spread === 'count' && <CountFields form={form} errors={errors} set={set} />}
       <div className="grid grid-cols-2 gap-3">
         <TextField
           label="Priority"
@@ -143,6 +122,35 @@ function SchedulingFields({ form, errors, onChange }: SchedulingFieldsProps) {
         </p>
       )}
     </>
+  )
+}
+
+interface CountFieldsProps extends Omit<SchedulingFieldsProps, 'onChange'> {
+  readonly set: (change: Partial<SchedulingForm>) => void
+}
+
+function CountFields({ form, errors, set }: CountFieldsProps) {
+  return (
+    <div className="grid grid-cols-2 gap-3">
+      <TextField
+        label="Minimum"
+        inputMode="numeric"
+        placeholder="0"
+        hint="Kept running without requests"
+        value={form.min}
+        error={errors.min ?? null}
+        onChange={({ target }) => set({ min: target.value })}
+      />
+      <TextField
+        label="Maximum"
+        inputMode="numeric"
+        placeholder="1, or the minimum"
+        hint="0 means no limit"
+        value={form.max}
+        error={errors.max ?? null}
+        onChange={({ target }) => set({ max: target.value })}
+      />
+    </div>
   )
 }
 

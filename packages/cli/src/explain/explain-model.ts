@@ -25,15 +25,3 @@ function findProblem(config: Explanation['config'], keys: readonly ConvertedKey[
   if (issue === undefined) return null
   return `${issue.path.map(String).join('.') || 'the configuration'}: ${issue.message}`
 }
-
-/** `3 mapped, 2 carried, 1 without effect: usage`. */
-export function conversionSummary(keys: readonly ConvertedKey[]): string {
-  const of = (outcome: ConvertedKey['outcome']): string[] => keys.filter((key) => key.outcome === outcome).map(({ key }) => key)
-  const named = (count: readonly string[], label: string): string[] =>
-    count.length === 0 ? [] : [`${count.length} ${label}: ${count.join(', ')}`]
-  return [
-    `${of('mapped').length} mapped, ${of('carried').length} carried`,
-    ...named(of('no_effect'), 'without effect'),
-    ...named(of('refused'), 'refused'),
-  ].join(', ')
-}

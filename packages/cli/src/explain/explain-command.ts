@@ -1,14 +1,14 @@
 // `muster models explain`: works on this machine alone, without a controller.
 import { type Command, Option } from 'commander'
 import { stringify } from 'yaml'
-import type { ConvertedKey } from '@muster/source'
+import { type ConvertedKeyView, summarizeConversion } from '@muster/protocol'
 import { collectOptions, createOptionReader, defineCommand } from '../commands/command.ts'
 import { type Column, renderTable } from '../output/table.ts'
 import { createPrinter } from '../output/terminal.ts'
 import { plainText } from '../output/text.ts'
 import type { Shell } from '../shell.ts'
-import { readDocuments, readSource } from './apply-models.ts'
-import { conversionSummary, type Explanation, explainModel } from './explain-model.ts'
+import { readDocuments, readSource } from '../models/apply-models.ts'
+import { type Explanation, explainModel } from './explain-model.ts'
 
 export function addExplain(group: Command, shell: Shell): Command {
   const command = defineCommand(group, {
@@ -37,7 +37,7 @@ export function addExplain(group: Command, shell: Shell): Command {
   })
 }
 
-const columns: readonly Column<ConvertedKey>[] = [
+const columns: readonly Column<ConvertedKeyView>[] = [
   { heading: 'KEY', cell: ({ key }) => key },
   { heading: 'OUTCOME', cell: ({ outcome }) => outcome.replace('_', ' ') },
   { heading: 'BECOMES', cell: ({ to }) => to ?? '' },
@@ -46,7 +46,7 @@ const columns: readonly Column<ConvertedKey>[] = [
 
 function renderExplanation({ name, keys, config, problem }: Explanation, width: number | null): string {
   const table = keys === null ? 'This is a configuration of Muster; it is taken unchanged.' : renderTable(columns, keys, width)
-  const summary = keys === null ? [] : [conversionSummary(keys)]
+  const summary = keys === null ? [] : [summarizeConversion(keys)]
   return [
     ...(name === null ? [] : [`# ${plainText(name)}`]),
     table,
