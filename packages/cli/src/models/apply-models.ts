@@ -134,7 +134,7 @@ export function readDocuments(text: string, file: string): FoundDocument[] {
   if (typeof json === 'object' && json !== null && !Array.isArray(json))
     return [{ where: file, type: 'application/json', text, value: { ...json } }]
   const lines = new LineCounter()
-  const documents = parseAllDocuments(text, { lineCounter: lines })
+  const documents = parseAllDocuments(text, { lineCounter: lines, merge: true })
   const lineOf = (offset: number): string => `${file}:${lines.linePos(offset).line}`
   const found = (Array.isArray(documents) ? documents : []).flatMap((document): FoundDocument[] => {
     const { contents } = document

@@ -46,6 +46,11 @@ it('an alias is replaced by its value', () => {
   expect(parse('backend: llama\noptions: { a: &x [1, 2], b: *x }').options).toEqual({ a: [1, 2], b: [1, 2] })
 })
 
+it('merge keys add the keys of a mapping, and own keys win', () => {
+  const merged = 'backend: llama\nparameters: &p { a: 1, b: 2 }\noptions: { <<: [{ c: 3, a: 0 }, *p], b: 5 }'
+  expect(parse(merged).options).toEqual({ a: 0, b: 5, c: 3 })
+})
+
 it('JSON with tabs at the beginning of lines is JSON', () => {
   expect(parse('{\n\t"backend":\t"llama",\n\t"options": {\n\t\t"a": 1\n\t}\n}', 'json').options).toEqual({ a: 1 })
 })
@@ -127,6 +132,7 @@ describe('is refused', () => {
     ['what is no YAML', 'backend: [', 'line 1'],
     ['a number that JSON does not have', 'backend: b\noptions: { x: .inf }', 'line 2: Infinity'],
     ['text that the database cannot store', 'backend: b\noptions: { x: "a\\0b" }', 'line 2: text must not contain NUL'],
+    ['a merge of a text', 'backend: b\noptions: { <<: x }', 'line 2: a merge key (<<) takes a mapping'],
     ['a list as a key', 'backend: b\noptions: { [a]: b }', 'line 2: keys must be plain strings'],
     ['an alias of nothing', 'backend: *b', '*b'],
     ['what contains itself', 'backend: b\noptions: &o { x: *o }', 'nested'],

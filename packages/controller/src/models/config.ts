@@ -1,7 +1,7 @@
 // Parses a model's configuration, or converts one of LocalAI. Every error names the key, its line and, for an unknown key, the
 // closest known one.
 import { createHash } from 'node:crypto'
-import { type Document, isAlias, isMap, isScalar, isSeq, LineCounter, type Node, type Pair, parseDocument } from 'yaml'
+import { type Document, isAlias, isMap, isScalar, isSeq, LineCounter, type Node, type Pair, parseDocument, Scalar } from 'yaml'
 import type { z } from 'zod'
 import { closestWord } from '@muster/host'
 import { ConfigFile, FleetError, FunctionConfig, ModelConfig, type ModelName, Scheduling, TemplateConfig } from '@muster/protocol'
@@ -151,9 +151,13 @@ type Meaning = Pick<ModelConfig, 'backend' | 'parameters' | 'context_size' | 'fi
 export function revisionOf({ backend, parameters, context_size = 0, files, options, template, roles, function: tools }: Meaning): string {
   // Names of files are unique, so their order means nothing.
   const sorted = files.toSorted((a, b) => (a.filename < b.filename ? -1 : 1))
-  const text = canonical({ backend, parameters, context_size, files: sorted, options, template, roles, function: tools })
+  const text = canonical({ backend, parameters, context_size, files: sorted, options, ...givenOf({ template, roles, function: tools }) })
   return `sha256-${createHash('sha256').update(text).digest('hex')}`
 }
+
+/** An empty mapping means the same as none. */
+const givenOf = (parts: Readonly<Record<string, object | undefined>>): object =>
+  Object.fromEntries(Object.entries(parts).filter(([, part]) => part !== undefined && Object.keys(part).length > 0))
 
 /** JSON with sorted keys, without undefined values. */
 function canonical(value: unknown): string {
@@ -269,11 +273,21 @@ function createReader(line: (offset: number) => number) {
 
   function readMap(items: readonly Pair[], { node, depth }: { node: Node; depth: number }): unknown {
     const entries = new Map<string, unknown>()
+    const merged: unknown[] = []
     for (const { key, value } of items) {
       if (!isScalar(key)) return fail(node, 'keys must be plain strings')
       const name = String(checked(key.value, key))
+      if (name === '<<' && key.type === Scalar.PLAIN) {
+        merged.push(read(value as Node | null, depth + 1))
+        continue
+      }
       if (entries.has(name)) return fail(key, `duplicate key ${JSON.stringify(name)}`)
       entries.set(name, read(value as Node | null, depth + 1))
+    }
+    // Own keys win over merged ones, earlier merges over later ones.
+    for (const each of merged.flat()) {
+      if (typeof each !== 'object' || each === null) return fail(node, 'a merge key (<<) takes a mapping or a list of mappings')
+      for (const [name, value] of Object.entries(each)) if (!entries.has(name)) entries.set(name, value)
     }
     return Object.fromEntries(entries)
   }

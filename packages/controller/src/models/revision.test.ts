@@ -68,13 +68,13 @@ it('#11566 every part of the meaning changes it', () => {
     { ...base, options: ['a:1', 'a:2'] },
     { ...base, options: ['a:2', 'a:1'] },
     { ...base, template: { chat: '{{.Input}}' } },
-    { ...base, template: {} },
     { ...base, roles: { user: 'U:' } },
     { ...base, function: { response_regex: ['x'] } },
   ]
   const revisions = [base, ...others].map(revisionOf)
   expect(new Set(revisions).size).toBe(revisions.length)
   expect(revisions[0]).toMatch(/^sha256-[0-9a-f]{64}$/)
+  expect(revisionOf({ ...base, template: {}, roles: {}, function: {} })).toBe(revisions[0])
 })
 
 it('configurations of earlier versions keep their revision', () => {

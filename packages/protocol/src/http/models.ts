@@ -48,7 +48,7 @@ export const Scheduling = z
 export type Scheduling = z.infer<typeof Scheduling>
 
 /** Go templates of prompts, for engines that do not use the template of the model. */
-const templateText = z.string().max(65_536)
+const templateText = z.string().max(262_144)
 export const TemplateConfig = z.strictObject({
   chat: templateText.optional(),
   chat_message: templateText.optional(),
@@ -58,7 +58,7 @@ export const TemplateConfig = z.strictObject({
   multimodal: templateText.optional(),
   join_chat_messages_by_character: z.string().max(256).optional(),
   use_tokenizer_template: z.boolean().optional(),
-  reply_prefix: z.string().max(8192).optional(),
+  reply_prefix: z.string().max(65_536).optional(),
 })
 export type TemplateConfig = z.infer<typeof TemplateConfig>
 
@@ -107,7 +107,7 @@ export const ModelConfig = z.strictObject({
   files: z.array(ConfigFile).max(1024).default([]),
   options: Options.default({}),
   template: TemplateConfig.optional(),
-  roles: z.record(z.string().max(64), z.string().max(1024)).optional(),
+  roles: z.record(z.string().max(64), z.string().max(4096)).optional(),
   function: FunctionConfig.optional(),
   known_usecases: z.array(plainText(64)).max(64).default([]),
   scheduling: Scheduling.default({}),

@@ -1,10 +1,10 @@
 // Converts a LocalAI model configuration to one of Muster, and reports the fate of every key. Pure.
-import { ConfigFile, FunctionConfig, ModelConfig, TemplateConfig } from '@muster/protocol'
+import { FunctionConfig, ModelConfig, TemplateConfig } from '@muster/protocol'
 import { chooseBackend } from './backend-names.pure.ts'
 import { completeDraft, type Draft, type ModelFacts } from './complete-draft.pure.ts'
-import { fileNameOf, toFileUri } from './file-uri.pure.ts'
 import { boolOf, isObject, type PlainObject, readValue, textOf } from './go-values.pure.ts'
 import { findMisplacedKey, findModelKey, isGroup, type KeyOutcome, type ModelKey } from './model-keys.pure.ts'
+import { isAddress, listRepositories, readAddress, readDownloads } from './model-sources.pure.ts'
 
 export type { KeyOutcome } from './model-keys.pure.ts'
 
@@ -47,7 +47,7 @@ function isMusterKey(key: string): boolean {
 
 function isLocalAiForm(key: string, value: unknown): boolean {
   if (key === 'known_usecases') return Array.isArray(value) && value.some((word) => typeof word === 'string' && /^FLAG_/i.test(word))
-  return key === 'parameters.model' && typeof value === 'string' && fileNameOf(value) !== null
+  return key === 'parameters.model' && typeof value === 'string' && isAddress(value)
 }
 
 interface Entry {
@@ -81,7 +81,9 @@ interface KeyContext extends Entry {
 }
 
 const none = (message: string): Fate => ({ outcome: 'no_effect', to: null, message })
-const refusal = (message: string): Fate => ({ outcome: 'refused', to: null, message })
+const refusal = (message: string): Fate => ({ outcome: 'refused', to: null, message: `${sentence(message)}.` })
+const unset = none('It has no value, so the default counts.')
+const sentence = (text: string): string => `${text.slice(0, 1).toUpperCase()}${text.slice(1)}`.replace(/\.$/, '')
 
 function convertKey(context: KeyContext): Fate {
   const { key, value } = context
@@ -89,7 +91,7 @@ function convertKey(context: KeyContext): Fate {
   if (misplaced !== undefined) return convertMisplaced(misplaced, context)
   const row = findModelKey(key)
   if (row === undefined) return isGroup(key) ? convertGroup(value) : none('LocalAI does not know this key and ignores it too.')
-  if (value === null) return none('It has no value, so the default counts.')
+  if (value === null && row.type !== 'backend') return unset
   const special = specials[row.type] ?? specials[row.key]
   if (special !== undefined) return special(value, { ...context, row })
   if (row.outcome === 'no_effect') return none(row.message)
@@ -97,14 +99,12 @@ function convertKey(context: KeyContext): Fate {
 }
 
 const convertGroup = (value: unknown): Fate =>
-  value === null
-    ? none('It has no value, so the default counts.')
-    : refusal('LocalAI expects a mapping here, and refuses the file as well.')
+  value === null ? unset : refusal('LocalAI expects a mapping here, and refuses the file as well.')
 
 /** Text, `false` and an empty mapping mean that nothing is set. */
 function convertRefused({ type, message }: ModelKey, value: unknown): Fate {
   const isUnset = type === 'bool' ? boolOf(value) === false : value === '' || value === false || (isObject(value) && isUnsetMap(value))
-  return isUnset ? none('It has no value, so the default counts.') : refusal(message)
+  return isUnset ? unset : refusal(message)
 }
 
 const isUnsetMap = (value: PlainObject): boolean => Object.values(value).every((each) => each === null || each === '' || each === false)
@@ -115,16 +115,14 @@ function convertPlain(row: ModelKey, { value, draft, about }: KeyContext): Fate 
   const read = readValue(row.type, value)
   switch (read.is) {
     case 'empty':
-      return none('It has no value, so the default counts.')
+      return unset
     case 'refused':
-      return refusal(`${sentence(read.message)}.`)
+      return refusal(read.message)
     default:
       place(draft, row.to ?? '', read.value)
       return { outcome: row.outcome, to: row.to, message: row.message }
   }
 }
-
-const sentence = (text: string): string => `${text.slice(0, 1).toUpperCase()}${text.slice(1)}`
 
 const goTemplates = new Set(['template.chat', 'template.chat_message', 'template.function', 'template.multimodal'])
 const isForGoTemplates = (key: string): boolean =>
@@ -141,44 +139,29 @@ function place(draft: Draft, to: string, value: unknown): void {
 /** LocalAI ignores it below `parameters`; the same value at the top level counts first. */
 function convertMisplaced(row: ModelKey, { value, draft }: KeyContext): Fate {
   const read = readValue(row.type, value)
-  if (read.is === 'refused') return refusal(`${sentence(read.message)}.`)
-  if (read.is === 'empty' || row.to === null) return none('It has no value, so the default counts.')
+  if (read.is === 'refused') return refusal(read.message)
+  if (read.is === 'empty' || row.to === null) return unset
   draft.misplaced[row.to] = read.value
   const message = `LocalAI ignores it here and reads ${row.key} at the top level; Muster takes it as meant, unless it is there too.`
   return { outcome: row.outcome, to: row.to, message }
 }
 
-type Special = (value: unknown, context: KeyContext & { readonly row: ModelKey }) => Fate
+type RowContext = KeyContext & { readonly row: ModelKey }
+type Special = (value: unknown, context: RowContext) => Fate
 
 /** Conversions of a type, or of one key, that are more than reading a value. */
 const specials: Readonly<Record<string, Special>> = {
   backend: (value, context) => convertBackend(value, context),
   file: (value, context) => convertFile(value, context),
-  artifacts: (value, { about, row }) => convertArtifacts(value, { isListed: about.hasFiles, message: row.message }),
-  downloads: (value, { draft, row }) => convertDownloads(value, { draft, message: row.message }),
+  artifacts: (value, context) => convertArtifacts(value, context),
+  downloads: (value, context) => convertDownloads(value, context),
   pooling: (value, { row }) => (value === '' || value === 'backend' ? none('Pooling is left to the backend.') : refusal(row.message)),
   system: (value, context) =>
     context.about.printsSystemPrompt
       ? convertPlain({ ...context.row, type: 'text' }, context)
       : none('No template of this model prints it.'),
-  pinned: (value, { draft }) => {
-    if (boolOf(value) !== true) return none('The model is not pinned.')
-    draft.own['pinned'] = true
-    return {
-      outcome: 'mapped',
-      to: 'scheduling.min_replicas',
-      message: 'One replica always runs (min_replicas: 1), with a higher priority.',
-    }
-  },
-  disabled: (value, { draft }) => {
-    if (boolOf(value) !== true) return none('The model is not disabled.')
-    draft.own['disabled'] = true
-    return {
-      outcome: 'mapped',
-      to: 'scheduling.disabled',
-      message: 'The model runs nowhere, and requests for it are refused until it is enabled.',
-    }
-  },
+  pinned: (value, context) => convertFlag(value, 'scheduling.min_replicas', context),
+  disabled: (value, context) => convertFlag(value, 'scheduling.disabled', context),
   'diffusers.cuda': (value, context) => {
     if (boolOf(value) === false) return none('The key cuda at the top level decides.')
     return convertPlain(context.row, context)
@@ -186,10 +169,10 @@ const specials: Readonly<Record<string, Special>> = {
 }
 
 function convertBackend(value: unknown, { draft, about }: { draft: Draft; about: ModelFacts }): Fate {
-  const written = textOf(value)
+  const written = textOf(value ?? '')
   if (written === null) return refusal('LocalAI expects a text here, and refuses the file as well.')
   const choice = chooseBackend(written, about.model)
-  if (choice.is === 'refused') return refusal(`${sentence(choice.message)}.`)
+  if (choice.is === 'refused') return refusal(choice.message)
   draft.own['backend'] = choice.name
   draft.type = choice.type
   const isSame = choice.name === written
@@ -200,16 +183,28 @@ function convertBackend(value: unknown, { draft, about }: { draft: Draft; about:
   return { outcome: 'mapped', to: 'backend', message }
 }
 
-/** A path is kept; an address becomes a file of the model with the last part of the address as its name. */
-function convertFile(value: unknown, context: KeyContext & { readonly row: ModelKey }): Fate {
+/** A flag that becomes a part of the scheduling when it is true. */
+function convertFlag(value: unknown, to: string, { draft, row }: RowContext): Fate {
+  const read = readValue('bool', value)
+  if (read.is === 'refused') return refusal(read.message)
+  if (read.is === 'empty' || read.value === false) return unset
+  draft.own[row.key] = true
+  return { outcome: 'mapped', to, message: row.message }
+}
+
+/** A path is kept; an address becomes a file of the model. */
+function convertFile(value: unknown, context: RowContext): Fate {
   const { row, draft } = context
-  const uri = textOf(value)
-  const filename = uri === null ? null : fileNameOf(uri)
-  if (uri === null || filename === null) return withSourceHint(convertPlain(row, context), context)
-  const fate = convertPlain(row, { ...context, value: filename })
-  if (fate.outcome === 'refused' || fate.outcome === 'no_effect') return refusal('The address names no file.')
-  draft.files.push({ uri: toFileUri(uri), filename })
-  return { ...fate, message: `Fetched from ${toFileUri(uri)}, as ${filename} in the folder of the model.` }
+  const address = textOf(value)
+  if (address === null || !isAddress(address)) return withSourceHint(convertPlain(row, context), context)
+  const found = readAddress(address)
+  if ('problem' in found) return refusal(found.problem)
+  const { uri, filename } = found.file
+  draft.files.push(found.file)
+  return {
+    ...convertPlain(row, { ...context, value: filename }),
+    message: `Fetched from ${uri}, as ${filename} in the folder of the model.`,
+  }
 }
 
 /** A LocalAI file names only the file; its source is in another file or nowhere. */
@@ -219,31 +214,21 @@ function withSourceHint(fate: Fate, { key, about }: KeyContext): Fate {
   return { ...fate, message: 'The file to load. Name its source under files, or send it to the nodes with "muster models upload".' }
 }
 
-function convertDownloads(value: unknown, { draft, message }: { draft: Draft; message: string }): Fate {
-  if (!Array.isArray(value)) return refusal('LocalAI expects a list here, and refuses the file as well.')
-  for (const [index, item] of value.entries()) {
-    const { filename, uri, sha256 } = isObject(item) ? item : {}
-    const hash = textOf(sha256) ?? ''
-    const file = ConfigFile.safeParse({
-      filename,
-      uri: toFileUri(textOf(uri) ?? ''),
-      ...(hash === '' ? {} : { sha256: hash.toLowerCase() }),
-    })
-    if (!file.success) return refusal(`File ${index + 1} cannot be taken: ${file.error.issues[0]?.message ?? 'it is not valid'}.`)
-    draft.files.push(file.data)
-  }
-  return value.length === 0 ? none('It has no value, so the default counts.') : { outcome: 'mapped', to: 'files', message }
+function convertDownloads(value: unknown, { draft, row }: RowContext): Fate {
+  const read = readDownloads(value)
+  if ('problem' in read) return refusal(read.problem)
+  if (read.files.length === 0) return unset
+  draft.files.push(...read.files)
+  return { outcome: 'mapped', to: 'files', message: row.message }
 }
 
 /** The files of a repository are known only to the hub, so a caller that has listed them gives them under `files`. */
-function convertArtifacts(value: unknown, { isListed, message }: { isListed: boolean; message: string }): Fate {
-  if (!Array.isArray(value) || value.length === 0) return none('It has no value, so the default counts.')
-  if (isListed) return { outcome: 'mapped', to: 'files', message }
-  const names = value.flatMap((item) => {
-    const repository = isObject(item) && isObject(item['source']) ? textOf(item['source']['repo']) : null
-    return repository === null ? [] : [repository]
-  })
+function convertArtifacts(value: unknown, { about, row }: RowContext): Fate {
+  const repositories = listRepositories(value)
+  if (repositories === null) return unset
+  if (about.hasFiles) return { outcome: 'mapped', to: 'files', message: row.message }
+  const names = repositories.length === 0 ? 'the repository' : repositories.join(', ')
   return none(
-    `Write the files of ${names.join(', ') || 'the repository'} under files; "muster models install" lists them. Without them the backend fetches the repository when it starts.`,
+    `Write the files of ${names} under files; "muster models install" lists them. Without them the backend fetches the repository when it starts.`,
   )
 }

@@ -32,6 +32,19 @@ scheduling:
 `)
 })
 
+it('writes templates as blocks, and options as the list that they are', () => {
+  expect(yaml({ options: ['a:1', 'b'], template: { chat: '{{.Input}}\nx' }, roles: { user: 'U:' } })).toBe(`name: tiny
+backend: llama
+options: ["a:1", b]
+template:
+  chat: |-
+    {{.Input}}
+    x
+roles:
+  user: "U:"
+`)
+})
+
 it.each([
   ['a word', 'plain.text', '  o: plain.text\n'],
   ['a word that YAML reads as a boolean', 'yes', '  o: "yes"\n'],
