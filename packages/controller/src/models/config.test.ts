@@ -212,6 +212,12 @@ describe('a LocalAI configuration', () => {
       'line 4: context_size',
       { line: 4 },
     ],
+    [
+      'a clash of files, at the line of the key that names them',
+      'backend: b\nf16: true\ndownload_files:\n- { uri: "https://h/a", filename: f }\n- { uri: "https://h/b", filename: f }',
+      'line 3: files.1.filename: two files have the name "f"',
+      { line: 3 },
+    ],
     ['another name', 'backend: b\nf16: true\nname: other', 'line 3: name: the name "other" differs', { line: 3 }],
     ['a backend with two meanings', 'files: []\nf16: true\nbackend: llama', 'line 3: backend: the file has keys of LocalAI', { line: 3 }],
   ])('is refused for %s', (_, text, message, problem) => {
