@@ -123,7 +123,8 @@ class Parser {
     if (/^[*+]|^\{\d/.test(this.#source.slice(this.#at))) throw this.#error('a repetition of a repetition')
     if (least === undefined) return repeat(item, { least: sign === '+' ? 1 : 0, most: sign === '?' ? 1 : Infinity, isLazy })
     const range = { least: Number(least), most: comma === undefined ? Number(least) : most === undefined ? Infinity : Number(most) }
-    if (range.least > mostRepeats || (range.most !== Infinity && (range.most > mostRepeats || range.most < range.least))) throw this.#error(sign)
+    if (range.least > mostRepeats || (range.most !== Infinity && (range.most > mostRepeats || range.most < range.least)))
+      throw this.#error(sign)
     return repeat(item, { ...range, isLazy })
   }
 
@@ -220,7 +221,7 @@ const is = (letter: string): Accepts => {
   return (code) => code === wanted
 }
 const oneOf = (letters: string): Accepts => {
-  const wanted = new Set([...letters].map((letter) => letter.charCodeAt(0)))
+  const wanted = new Set(letters.split('').map((letter) => letter.charCodeAt(0)))
   return (code) => wanted.has(code)
 }
 const not =

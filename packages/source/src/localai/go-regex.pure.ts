@@ -27,7 +27,7 @@ export function compileGoRegex(source: string): GoRegex {
   const findAll = (text: string, budget = newRegexBudget()): RegexMatch[] => {
     const matches: RegexMatch[] = []
     let last = -1
-    for (let at = 0; at <= text.length; ) {
+    for (let at = 0; at <= text.length;) {
       const found = search(program, text, { from: at, groups: names.length, marks, budget })
       if (found === null) break
       // As in Go, an empty match right after a match does not count.
@@ -85,7 +85,8 @@ function search(program: readonly Instruction[], text: string, { from, groups, m
         // Threads after this one have a lower priority.
         break
       }
-      if (instruction?.kind === 'character' && position < text.length && instruction.accepts(text.charCodeAt(position))) next.push({ at: at + 1, slots })
+      if (instruction?.kind === 'character' && position < text.length && instruction.accepts(text.charCodeAt(position)))
+        next.push({ at: at + 1, slots })
     }
     if (budget.steps < 0) throw tooExpensive()
     threads = next

@@ -89,7 +89,31 @@ it.each<[string, string]>([
 })
 
 const piece = fc.constantFrom(
-  ...['{{', '}}', '{{-', '-}}', 'if', 'else', 'end', 'range', ' ', '\n', '.', '.A', '$x', ':=', '=', '|', '(', ')', '"', '`', '\\', '/*', '*/'],
+  ...[
+    '{{',
+    '}}',
+    '{{-',
+    '-}}',
+    'if',
+    'else',
+    'end',
+    'range',
+    ' ',
+    '\n',
+    '.',
+    '.A',
+    '$x',
+    ':=',
+    '=',
+    '|',
+    '(',
+    ')',
+    '"',
+    '`',
+    '\\',
+    '/*',
+    '*/',
+  ],
   ...['eq', 'index', 'toJson', '1', '-', ',', 'é', 'x'],
 )
 
@@ -108,11 +132,15 @@ it('any text is rendered or refused, never anything else', () => {
 
 it('a text without actions is rendered unchanged, and a value too', () => {
   fc.assert(
-    fc.property(fc.string().filter((text) => !text.includes('{{')), fc.string(), (text, value) => {
-      expect(renderTemplate(parseTemplate(text), {})).toBe(text)
-      expect(renderTemplate(parseTemplate('<{{.A}}>'), { A: value })).toBe(`<${value}>`)
-      expect(renderTemplate(parseTemplate(`{{${JSON.stringify('é "x" \n')}}}`), {})).toBe('é "x" \n')
-    }),
+    fc.property(
+      fc.string().filter((text) => !text.includes('{{')),
+      fc.string(),
+      (text, value) => {
+        expect(renderTemplate(parseTemplate(text), {})).toBe(text)
+        expect(renderTemplate(parseTemplate('<{{.A}}>'), { A: value })).toBe(`<${value}>`)
+        expect(renderTemplate(parseTemplate(`{{${JSON.stringify('é "x" \n')}}}`), {})).toBe('é "x" \n')
+      },
+    ),
   )
 })
 

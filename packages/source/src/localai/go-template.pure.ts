@@ -7,7 +7,7 @@ export type TemplateNode = Readonly<
   | { kind: 'text'; text: string }
   | { kind: 'print'; pipe: Pipe }
   | { kind: 'assign'; name: string; isNew: boolean; pipe: Pipe }
-  | { kind: 'if'; pipe: Pipe; name: string | null; then: readonly TemplateNode[]; otherwise: readonly TemplateNode[] }
+  | { kind: 'if'; pipe: Pipe; name: string | null; body: readonly TemplateNode[]; otherwise: readonly TemplateNode[] }
   | { kind: 'range'; pipe: Pipe; names: RangeNames; body: readonly TemplateNode[]; otherwise: readonly TemplateNode[] }
 >
 export type RangeNames = Readonly<{ key: string | null; value: string | null }>
@@ -63,10 +63,10 @@ function readIf(reader: Reader, tokens: Tokens, depth: number): TemplateNode {
   const name = tokens.takeDeclaration()
   const pipe = tokens.readLastPipe()
   if (name !== null) reader.variables.push(name)
-  const then = readNodes(reader, depth + 1)
-  const otherwise = readOtherwise(reader, then.end, { depth, line: tokens.line, word: 'if' })
+  const body = readNodes(reader, depth + 1)
+  const otherwise = readOtherwise(reader, body.end, { depth, line: tokens.line, word: 'if' })
   reader.variables.length = scope
-  return { kind: 'if', pipe, name, then: then.nodes, otherwise }
+  return { kind: 'if', pipe, name, body: body.nodes, otherwise }
 }
 
 function readRange(reader: Reader, tokens: Tokens, depth: number): TemplateNode {
@@ -148,7 +148,8 @@ class Tokens {
 
   takeRangeNames(): RangeNames {
     const [first, second, third] = this.#tokens.slice(this.#at, this.#at + 3)
-    if (first?.kind !== 'variable' || second?.text !== ',' || third?.kind !== 'variable') return { key: null, value: this.takeDeclaration() }
+    if (first?.kind !== 'variable' || second?.text !== ',' || third?.kind !== 'variable')
+      return { key: null, value: this.takeDeclaration() }
     this.#at += 2
     const value = this.takeDeclaration()
     if (value === null) throw this.#error('expected := after the variables of range')
@@ -191,7 +192,8 @@ class Tokens {
     const path = isField ? [this.#takeField()] : []
     const from: OperandSource | null = isField ? { kind: 'dot' } : this.#readSource(depth)
     if (from === null) return null
-    for (let next = this.#tokens[this.#at]; next?.kind === 'field' && next.isNext; next = this.#tokens[this.#at]) path.push(this.#takeField())
+    for (let next = this.#tokens[this.#at]; next?.kind === 'field' && next.isNext; next = this.#tokens[this.#at])
+      path.push(this.#takeField())
     return { from, path }
   }
 
@@ -266,12 +268,14 @@ const unknownFunction = (name: string): Error =>
 
 const escapes: Readonly<Record<string, string>> = { a: '\x07', b: '\b', f: '\f', n: '\n', r: '\r', t: '\t', v: '\v' }
 
+/** `\\x` has two digits, `\\u` four and `\\U` eight. */
+const hexEscape = /\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8}))/
 const unquote = (quoted: string): string =>
-  quoted
-    .slice(1, -1)
-    .replaceAll(/\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|(.))/gs, (_, two?: string, four?: string, eight?: string, one = '') => {
-      const code = two ?? four ?? eight
-      return code === undefined ? (escapes[one] ?? one) : codePoint(Number.parseInt(code, 16))
-    })
+  quoted.slice(1, -1).replaceAll(/\\(?:x[0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|.)/gs, (escape) => {
+    const [, two, four, eight] = hexEscape.exec(escape) ?? []
+    const code = two ?? four ?? eight
+    const letter = escape.slice(1)
+    return code === undefined ? (escapes[letter] ?? letter) : codePoint(Number.parseInt(code, 16))
+  })
 
 const codePoint = (code: number): string => (code > 0x10_ff_ff ? '\ufffd' : String.fromCodePoint(code))

@@ -47,7 +47,7 @@ function renderNodes(nodes: readonly TemplateNode[], dot: unknown, run: Run): vo
         inScope(run, () => {
           const value = evaluatePipe(node.pipe, dot, run)
           if (node.name !== null) run.variables.push({ name: node.name, value })
-          renderNodes(isTrue(value) ? node.then : node.otherwise, dot, run)
+          renderNodes(isTrue(value) ? node.body : node.otherwise, dot, run)
         })
         break
       case 'range':
@@ -122,11 +122,7 @@ function evaluateCommand(command: Command, piped: readonly unknown[], scope: Sco
 }
 
 /** The first argument that decides, or the last; arguments after it are not evaluated. */
-function evaluateLogic(
-  decides: boolean,
-  args: readonly Operand[],
-  { piped, scope }: { piped: readonly unknown[]; scope: Scope },
-): unknown {
+function evaluateLogic(decides: boolean, args: readonly Operand[], { piped, scope }: { piped: readonly unknown[]; scope: Scope }): unknown {
   let value: unknown
   for (const arg of args) {
     value = evaluate(arg, scope)
@@ -242,8 +238,11 @@ function printed(value: unknown, depth = 0): string {
   if (typeof value === 'number') return printedNumber(value)
   if (Array.isArray(value)) return `[${value.map(inside).join(' ')}]`
   if (value instanceof TemplateStruct) return `{${Object.values(value.fields).map(inside).join(' ')}}`
-  if (isMap(value)) return `map[${sortedEntries(value).map(([key, each]) => `${key}:${inside(each)}`).join(' ')}]`
-  return String(value)
+  if (isMap(value))
+    return `map[${sortedEntries(value)
+      .map(([key, each]) => `${key}:${inside(each)}`)
+      .join(' ')}]`
+  return typeof value === 'string' ? value : JSON.stringify(value)
 }
 
 /** As Go prints a number of a JSON document: with an exponent from 1e+06 on, and below 1e-04. */
