@@ -88,7 +88,7 @@ export async function openServices(
   const { installer, backends } = await openBackends(context, { ...sources, monitor, stopping })
   const models = opened.adopt(await openModels(context, sources), (files) => files.close())
   const metrics = createWorkerMetrics({ resources: monitor.resources, isBusConnected, replicas: () => late.replicas?.running() ?? [] })
-  const replicas = await openSupervisor(context, { work, backends, models, metrics })
+  const replicas = await openSupervisor(context, { work, backends, models, metrics, monitor })
   opened.defer(() => replicas.stop())
   late.replicas = replicas
   const { dataDir } = context
@@ -142,13 +142,20 @@ async function openModels(context: WorkerContext, { threads, builtin, cluster, l
   return await openModelFiles({ dataDir, threads, settings, cluster, builtin, onChanged, clock, log, step: context.step })
 }
 
-type SupervisorDeps = Readonly<{ work: WorkRegistry; backends: InstalledBackends; models: ModelFiles; metrics: WorkerMetrics }>
+type SupervisorDeps = Readonly<{
+  work: WorkRegistry
+  backends: InstalledBackends
+  models: ModelFiles
+  metrics: WorkerMetrics
+  monitor: ResourceMonitor
+}>
 
-function openSupervisor(context: WorkerContext, { work, backends, models, metrics }: SupervisorDeps): Promise<Replicas> {
+function openSupervisor(context: WorkerContext, { work, backends, models, metrics, monitor }: SupervisorDeps): Promise<Replicas> {
   const { dataDir, env = defaultEnv, clock, log } = context
+  const localAi = createLocalAiGrpcDriver({ clock, smallestGpuBytes: monitor.smallestCardBytes })
   return openReplicas({
     ...{ dataDir, work, backends, models, env, clock, log },
-    drivers: { 'openai-http': createOpenAiHttpDriver({ clock }), 'localai-grpc': createLocalAiGrpcDriver({ clock }) },
+    drivers: { 'openai-http': createOpenAiHttpDriver({ clock }), 'localai-grpc': localAi },
     onStarted: metrics.replicaStarted,
     onExited: metrics.replicaExited,
     step: context.step,

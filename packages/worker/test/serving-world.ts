@@ -20,15 +20,23 @@ export type SpecFacts = Readonly<{
   parameters?: Record<string, unknown>
   contextSize?: number
   modelPath?: string
+  usecases?: string[]
+  template?: ModelConfig['template']
+  roles?: ModelConfig['roles']
+  function?: ModelConfig['function']
 }>
 
 export function specOf(id: string, facts: SpecFacts): ReplicaSpec {
-  const { model = 'm', directory, description, options = {}, parameters = {}, contextSize, modelPath = null } = facts
+  const { model = 'm', directory, description, options = {}, parameters = {}, contextSize, modelPath = null, usecases = [] } = facts
   const config = ModelConfig.parse({
     name: model,
     backend: 'scripted',
     options,
     parameters,
+    known_usecases: usecases,
+    template: facts.template,
+    roles: facts.roles,
+    function: facts.function,
     ...(contextSize === undefined ? {} : { context_size: contextSize }),
   })
   return {

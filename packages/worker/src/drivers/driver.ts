@@ -34,6 +34,8 @@ export type ReadinessWatch = Readonly<{
   onSign: () => void
   /** Called with each question, and again when the process did not answer it well. */
   onPoll?: (poll: ReadinessPoll) => void
+  /** A line for the replica's log. */
+  onNote?: (line: string) => void
 }>
 
 /** `what`: the question. `last`: what came of it, as the end of "at last …". */

@@ -2,7 +2,15 @@
 import { createLoop, type Clock, type Log } from '@muster/host'
 import type { Resources } from '@muster/protocol'
 import { detectCapability } from './capability.ts'
-import { applyLimits, assembleResources, type Limits, noLimits, smallestUsefulBytes, summarizeGpus } from './resources.pure.ts'
+import {
+  applyLimits,
+  assembleResources,
+  type Limits,
+  noLimits,
+  smallestCardOf,
+  smallestUsefulBytes,
+  summarizeGpus,
+} from './resources.pure.ts'
 import type { HostFiles } from './host-files.ts'
 import { type GpuReading, readGpus } from './read-gpus.ts'
 import { readMachine, type Runtime } from './read-machine.ts'
@@ -26,6 +34,8 @@ export interface ResourceMonitor {
   readonly ready: Promise<void>
   resources(): Resources
   capability(): string
+  /** The memory of the smallest GPU; null: none, or unknown. */
+  smallestCardBytes(): number | null
 }
 
 /** Longer than the timeout of a GPU tool. A file system that hangs must not keep a worker from joining. */
@@ -56,6 +66,7 @@ export function createResourceMonitor(deps: MonitorDeps): ResourceMonitor {
       () => undefined,
     ),
     resources: () => ({ ...applyLimits(assembleResources(readings(), smallestGpuBytes), limits), ...ageOf(machine, gpus) }),
+    smallestCardBytes: () => smallestCardOf(gpus.latest()?.value.gpus ?? [], smallestGpuBytes),
     capability: () => {
       if (forcedCapability !== null) return forcedCapability
       const reading = gpus.latest()?.value ?? { gpus: [], cudaMajor: null, kfd: false, vulkan: false }

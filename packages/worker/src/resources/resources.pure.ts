@@ -74,6 +74,15 @@ export function summarizeGpus(gpus: readonly Gpu[], memory: Memory, smallestByte
   }
 }
 
+/** The memory of the smallest card that counts; null: none, or unknown. */
+export function smallestCardOf(gpus: readonly Gpu[], smallestBytes: number): number | null {
+  const { vendor } = summarizeGpus(gpus, { totalBytes: null, availableBytes: null }, smallestBytes)
+  const known = gpus.flatMap((gpu) =>
+    gpu.vendor === vendor && gpu.totalBytes !== null && gpu.totalBytes >= smallestBytes ? [gpu.totalBytes] : [],
+  )
+  return known.length === 0 ? null : Math.min(...known)
+}
+
 /** Cards without a figure count as zero: reporting too little is safe, too much is not. */
 function sum(amounts: readonly (number | null)[]): number | null {
   const known = amounts.filter((amount) => amount !== null)

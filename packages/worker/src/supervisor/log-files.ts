@@ -1,6 +1,6 @@
 // The logs of backends: one file per replica, which its process appends to directly. Bounded whatever the process writes: the
 // newest 10 MB and two older files of that size, by copying the end to another file and truncating.
-import { open, rename, rm, stat, truncate, type FileHandle } from 'node:fs/promises'
+import { appendFile, open, rename, rm, stat, truncate, type FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { createLoop, makeDirectory, type Clock, type Log } from '@muster/host'
@@ -11,6 +11,8 @@ export interface LogFiles {
   size(id: ReplicaId): Promise<number>
   /** The last lines of output. Never rejects. */
   lastLines(id: ReplicaId): Promise<string[]>
+  /** Adds a line of the worker to the output of the process. Never rejects. */
+  append(id: ReplicaId, line: string): Promise<void>
   /** Keeps the log bounded until it is disposed of. */
   keepBounded(id: ReplicaId): Disposable
   remove(id: ReplicaId): Promise<void>
@@ -63,6 +65,10 @@ export async function openLogFiles({ directory, clock, log, limitBytes = 10 * 10
     path,
     size,
     lastLines: (id) => lastLinesOf(path(id)).catch(() => []),
+    append: (id, line) =>
+      appendFile(path(id), `muster: ${line.slice(0, lineCharacters)}\n`, { mode: 0o600 }).catch((error: unknown) =>
+        log.warn('cannot append to a log', { replica_id: id, error }),
+      ),
     keepBounded(id) {
       const ended = new AbortController()
       void checkUntil(id, ended.signal)

@@ -149,6 +149,7 @@ async function awaitReady(replica: Replica, started: StartedProcess, deps: Repli
   const onPoll = (poll: ReadinessPoll): void => {
     sign.poll = poll
   }
+  const onNote = (line: string): void => void deps.logs.append(replica.id, line)
   const onSign = (): void => {
     sign.last = deps.clock.monotonic()
     replica.reporter.sign()
@@ -159,7 +160,7 @@ async function awaitReady(replica: Replica, started: StartedProcess, deps: Repli
     signal.throwIfAborted()
     const becomeReady = async (): Promise<void> => {
       await waitUntilListening({ replica, address, process, signal, onPoll }, deps)
-      if (!replica.record.isBare) await driver.waitUntilReady(spec, address, { signal, onSign, onPoll })
+      if (!replica.record.isBare) await driver.waitUntilReady(spec, address, { signal, onSign, onPoll, onNote })
       await waitUntilListening({ replica, address, process, signal, onPoll }, deps)
     }
     // A driver that ignores the signal must not keep the replica of a dead process from ending.

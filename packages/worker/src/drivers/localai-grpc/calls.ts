@@ -1,11 +1,14 @@
 // The calls of the driver: loading a model, recognizing one, and serving requests.
 import { errorMessage, type Clock } from '@muster/host'
 import { backoffMs, FleetError } from '@muster/protocol'
+import { mediaMarker } from '@muster/source'
 import type { BackendAddress, BackendConnection, ReadinessWatch, ReplicaSpec } from '../driver.ts'
-import { type BackendClient, createBackendClient, fieldsOf, GrpcFailure } from './client.ts'
+import { type BackendClient, createBackendClient, GrpcFailure } from './client.ts'
 import { answer, type Exchange, loadFailed, refuse } from './exchange.ts'
-import { serveChat, serveCompletion, serveEmbeddings, serveTokenize } from './serve-requests.ts'
-import { modelIdentityOf, toLoadOptions } from './load-options.pure.ts'
+import { modelIdentityOf } from './load-options.pure.ts'
+import { serveEmbeddings, serveTokenize } from './serve-embeddings.ts'
+import { serveChat, serveCompletion } from './serve-generation.ts'
+import { compileModel, type Machine, planLoad } from './served-model.ts'
 
 const pollBackoff = { baseMs: 50, maxMs: 500, jitter: 0 }
 const answerMs = 10_000
@@ -19,7 +22,9 @@ export async function loadModel({
   clock,
   address,
   ...readiness
-}: Readiness & Readonly<{ clock: Clock; address: BackendAddress; threads: number }>): Promise<void> {
+}: Readiness & Readonly<{ clock: Clock; address: BackendAddress; machine: Machine }>): Promise<void> {
+  // A template that cannot be used fails the load, not each request.
+  compileModel(readiness.spec)
   using held = acquireClient(address)
   await waitUntilHealthy(clock, held.client, readiness)
   await load(clock, held.client, readiness)
@@ -54,8 +59,9 @@ async function waitUntilHealthy(clock: Clock, client: BackendClient, { spec, wat
 const notReady = ({ backend, model }: ReplicaSpec, last: string): FleetError =>
   new FleetError({ code: 'unavailable', retry: 'backoff', message: `${backend} did not become ready for ${model}: ${last}` })
 
-async function load(clock: Clock, client: BackendClient, { spec, watch, threads }: Readiness & { threads: number }): Promise<void> {
-  const options = toLoadOptions(spec, fieldsOf('ModelOptions'), threads)
+async function load(clock: Clock, client: BackendClient, { spec, watch, machine }: Readiness & { machine: Machine }): Promise<void> {
+  const { options, unused } = await planLoad(spec, machine)
+  if (unused.length > 0) watch.onNote?.(`${spec.backend} has no field for parameters ${unused.join(', ')}: they have no effect`)
   const over = new AbortController()
   const signs = reportSigns(clock, client, { onSign: watch.onSign, signal: AbortSignal.any([over.signal, watch.signal]) })
   try {
@@ -107,11 +113,32 @@ async function hasThisModel(client: BackendClient, spec: ReplicaSpec, signal: Ab
 const unlessUnimplemented = <T>(call: Promise<T>): Promise<T | null> =>
   call.catch((error: unknown) => (error instanceof GrpcFailure && error.code === 'UNIMPLEMENTED' ? null : Promise.reject(error)))
 
-export function createConnection(clock: Clock, spec: ReplicaSpec, address: BackendAddress): BackendConnection {
+type ConnectionDeps = Readonly<{ clock: Clock; machine: Machine }>
+
+/** Throws FleetError `invalid`, as the load does. */
+export function createConnection({ clock, machine }: ConnectionDeps, spec: ReplicaSpec, address: BackendAddress): BackendConnection {
+  const model = compileModel(spec)
   const client = createBackendClient(address)
+  let marker: string | null = null
+  const findMarker = async (): Promise<string> => {
+    marker ??= await readMediaMarker(client, { spec, machine })
+    return marker ?? mediaMarker
+  }
+  const common = { spec, model, client, clock, mediaMarker: findMarker }
   return {
-    handle: (request, response, { path, headers }) => serve({ spec, client, clock, request, response, headers }, path),
+    handle: (request, response, { path, headers }) => serve({ ...common, request, response, headers }, path),
     close: async () => client.close(),
+  }
+}
+
+/** A backend without the call, or without a marker, has the usual one. Null: the call failed, and is made again with the next request. */
+async function readMediaMarker(client: BackendClient, { spec, machine }: { spec: ReplicaSpec; machine: Machine }): Promise<string | null> {
+  const { options } = await planLoad(spec, machine)
+  try {
+    const named = await unlessUnimplemented(client.modelMetadata(options, { timeoutMs: answerMs }))
+    return named === null || named.media_marker === '' ? mediaMarker : named.media_marker
+  } catch {
+    return null
   }
 }
 

@@ -4,7 +4,16 @@ import { loadSync, type MethodDefinition } from '@grpc/proto-loader'
 import { join } from 'node:path'
 import { z } from 'zod'
 import type { BackendAddress } from '../driver.ts'
-import type { EmbeddingResult, ModelOptions, PredictOptions, Reply, Result, StatusResponse, TokenizationResponse } from './messages.ts'
+import type {
+  EmbeddingResult,
+  ModelMetadata,
+  ModelOptions,
+  PredictOptions,
+  Reply,
+  Result,
+  StatusResponse,
+  TokenizationResponse,
+} from './messages.ts'
 
 /** The limit of LocalAI and its backends. */
 const largestMessage = 50 * 1024 * 1024
@@ -38,6 +47,7 @@ export interface BackendClient {
   readonly health: Unary<object, Reply>
   readonly loadModel: Unary<ModelOptions, Result>
   readonly status: Unary<object, StatusResponse>
+  readonly modelMetadata: Unary<ModelOptions, ModelMetadata>
   readonly predict: Unary<PredictOptions, Reply>
   readonly embedding: Unary<PredictOptions, EmbeddingResult>
   readonly tokenize: Unary<PredictOptions, TokenizationResponse>
@@ -61,6 +71,7 @@ export function createBackendClient(address: BackendAddress): BackendClient {
     health: unary(client, 'Health'),
     loadModel: unary(client, 'LoadModel'),
     status: unary(client, 'Status'),
+    modelMetadata: unary(client, 'ModelMetadata'),
     predict: unary(client, 'Predict'),
     embedding: unary(client, 'Embedding'),
     tokenize: unary(client, 'TokenizeString'),

@@ -4,12 +4,16 @@ import type { z } from 'zod'
 import { parseJson, type Clock } from '@muster/host'
 import { FleetError } from '@muster/protocol'
 import { unreachableProcess, type ReplicaSpec } from '../driver.ts'
-import type { BackendClient, GrpcFailure } from './client.ts'
+import { type BackendClient, GrpcFailure } from './client.ts'
 import { openAiError } from './openai-response.pure.ts'
+import type { ServedModel } from './served-model.ts'
 
 export type Exchange = Readonly<{
   spec: ReplicaSpec
+  model: ServedModel
   client: BackendClient
+  /** The marker that stands for a medium in a prompt of this process. */
+  mediaMarker: () => Promise<string>
   clock: Clock
   request: IncomingMessage
   response: ServerResponse
@@ -61,7 +65,7 @@ async function readAll(request: IncomingMessage): Promise<Buffer | 'too_large' |
 }
 
 /** Aborts when the caller disconnects. */
-export function callerGone({ response }: Exchange): AbortSignal {
+function callerGone({ response }: Exchange): AbortSignal {
   const gone = new AbortController()
   if (response.destroyed) gone.abort()
   response.once('close', () => gone.abort())
@@ -92,6 +96,17 @@ export function refusalFrom(spec: ReplicaSpec, { code, message }: GrpcFailure): 
       return { status: 429, message }
     default:
       return { status: 500, message: `the backend ${spec.backend} failed: ${message}` }
+  }
+}
+
+/** Runs a call of the backend that ends with the caller, and translates its failure. */
+export async function translate(exchange: Exchange, work: (signal: AbortSignal) => Promise<void>): Promise<void> {
+  try {
+    await work(callerGone(exchange))
+  } catch (error) {
+    if (exchange.response.destroyed) return
+    if (!(error instanceof GrpcFailure)) throw error
+    refuse(exchange, refusalFrom(exchange.spec, error))
   }
 }
 

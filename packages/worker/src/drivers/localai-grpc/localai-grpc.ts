@@ -7,10 +7,16 @@ import { addressKindOf, fillCommand, modelEnv, type BackendConnection, type Driv
 /** The command of an image without backend.json. */
 const runSh = ['./run.sh', '--addr', '{addr}']
 
-export type LocalAiDeps = Readonly<{ clock: Clock; threads?: () => number }>
+export type LocalAiDeps = Readonly<{
+  clock: Clock
+  threads?: () => number
+  /** The memory of the smallest GPU; null: none, or unknown. */
+  smallestGpuBytes?: () => number | null
+}>
 
-export function createLocalAiGrpcDriver({ clock, threads = countCores }: LocalAiDeps): Driver {
+export function createLocalAiGrpcDriver({ clock, threads = countCores, smallestGpuBytes = () => null }: LocalAiDeps): Driver {
   const calls = () => import('./calls.ts')
+  const machine = () => ({ threads: threads(), smallestGpuBytes: smallestGpuBytes() })
   return {
     name: 'localai-grpc',
     addressKind: (spec) => addressKindOf(commandOf(spec)),
@@ -20,13 +26,13 @@ export function createLocalAiGrpcDriver({ clock, threads = countCores }: LocalAi
     }),
     async waitUntilReady(spec, address, watch) {
       const { loadModel } = await calls()
-      await loadModel({ spec, address, watch, threads: threads(), clock })
+      await loadModel({ spec, address, watch, machine: machine(), clock })
     },
     async recognizes(spec, address, signal) {
       const { hasModel } = await calls()
       return await hasModel(spec, address, signal)
     },
-    connect: (spec, address) => connectLater(async () => (await calls()).createConnection(clock, spec, address)),
+    connect: (spec, address) => connectLater(async () => (await calls()).createConnection({ clock, machine: machine() }, spec, address)),
   }
 }
 

@@ -6,10 +6,13 @@ export type PredictOptions = Readonly<{
   Tokens?: number
   TopK?: number
   Repeat?: number
+  Batch?: number
+  NKeep?: number
   Temperature?: number
   Penalty?: number
   StopPrompts?: readonly string[]
   IgnoreEOS?: boolean
+  TailFreeSamplingZ?: number
   TypicalP?: number
   FrequencyPenalty?: number
   PresencePenalty?: number
@@ -17,11 +20,14 @@ export type PredictOptions = Readonly<{
   MirostatETA?: number
   MirostatTAU?: number
   LogitBias?: string
+  PromptCacheAll?: boolean
   Grammar?: string
   TopP?: number
   EmbeddingTokens?: readonly number[]
   Embeddings?: string
+  NegativePromptScale?: number
   NegativePrompt?: string
+  NDraft?: number
   Images?: readonly string[]
   UseTokenizerTemplate?: boolean
   Messages?: readonly ChatMessage[]
@@ -31,6 +37,7 @@ export type PredictOptions = Readonly<{
   ToolChoice?: string
   Logprobs?: number
   TopLogprobs?: number
+  Metadata?: Readonly<Record<string, string>>
   MinP?: number
   ModelIdentity?: string
 }>
@@ -63,6 +70,7 @@ export type EmbeddingResult = Readonly<{
   prompt_tokens: number
   layout: 'UNSPECIFIED' | 'FINAL' | 'PER_TOKEN'
 }>
+export type ModelMetadata = Readonly<{ supports_thinking: boolean; rendered_template: string; media_marker: string }>
 export type TokenizationResponse = Readonly<{ length: number; tokens: readonly number[] }>
 /** Its fields by their names in backend.proto. */
 export type ModelOptions = Readonly<Record<string, unknown>>

@@ -17,11 +17,20 @@ const RequestMessage = z.looseObject({
   tool_call_id: Text.nullish(),
   reasoning_content: Text.nullish(),
   tool_calls: z.array(z.unknown()).nullish(),
+  /** The older API has it. */
+  function_call: z.unknown().optional(),
 })
 export type RequestMessage = z.infer<typeof RequestMessage>
 
 const number = z.number().nullish()
 const int = z.number().int().min(-2_147_483_648).max(2_147_483_647).nullish()
+
+/** As in LocalAI's requests and model files. */
+const Thinking = {
+  reasoning_effort: Text.max(64).nullish(),
+  enable_thinking: z.boolean().nullish(),
+  chat_template_kwargs: z.record(z.string(), z.json()).nullish(),
+}
 
 /** A model's `parameters` may set the same fields as defaults. */
 const Sampling = z.looseObject({
@@ -43,7 +52,15 @@ const Sampling = z.looseObject({
   mirostat_eta: number,
   mirostat_tau: number,
   negative_prompt: Text.nullish(),
+  negative_prompt_scale: number,
   grammar: Text.nullish(),
+  tfz: number,
+  n_keep: int,
+  n_draft: int,
+  batch: int,
+  prompt_cache_all: z.boolean().nullish(),
+  logit_bias: z.record(z.string(), z.number()).nullish(),
+  ...Thinking,
 })
 export type Sampling = z.infer<typeof Sampling>
 export { Sampling }
@@ -52,15 +69,18 @@ const Generating = Sampling.extend({
   stream: z.boolean().nullish(),
   stream_options: z.looseObject({ include_usage: z.boolean().nullish() }).nullish(),
   n: int,
-  logit_bias: z.record(z.string(), z.number()).nullish(),
-  response_format: z.looseObject({ type: Text }).nullish(),
+  response_format: z.looseObject({ type: Text, json_schema: z.looseObject({ schema: z.unknown().optional() }).nullish() }).nullish(),
+  /** Texts by name; `enable_thinking` counts here too. */
+  metadata: z.record(z.string(), z.unknown()).nullish(),
 })
 
 export const ChatRequest = Generating.extend({
   messages: z.array(RequestMessage).min(1),
   tools: z.array(z.unknown()).nullish(),
   tool_choice: z.unknown().optional(),
-  functions: z.unknown().optional(),
+  /** The older API has it. */
+  functions: z.array(z.unknown()).nullish(),
+  function_call: z.unknown().optional(),
   logprobs: z.boolean().nullish(),
   top_logprobs: int,
 })

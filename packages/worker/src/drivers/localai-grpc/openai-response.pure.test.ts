@@ -1,9 +1,10 @@
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import type { Reply } from './messages.ts'
-import { chunksOf, embeddingsAnswer, ReplyReader, lastChunks, wholeAnswer, type Head } from './openai-response.pure.ts'
+import { type AnswerForm, chunksOf, embeddingsAnswer, ReplyReader, lastChunks, wholeAnswer, type Head } from './openai-response.pure.ts'
 
 const head: Head = { id: 'x', created: 1, model: 'm', kind: 'chat' }
+const form = (more: Partial<AnswerForm> = {}): AnswerForm => ({ tokenLimit: 0, prefix: '', readCalls: null, ...more })
 const reply = (more: Partial<Omit<Reply, 'message'>> & { message?: Buffer | string }): Reply => ({
   tokens: 0,
   prompt_tokens: 0,
@@ -37,7 +38,7 @@ it('half a character at the end becomes a replacement character', () => {
 
 describe('a whole answer', () => {
   it('has the text, and counts', () => {
-    expect(wholeAnswer(head, reply({ message: 'hé', tokens: 3, prompt_tokens: 4 }), 0)).toEqual({
+    expect(wholeAnswer(head, reply({ message: 'hé', tokens: 3, prompt_tokens: 4 }), form())).toEqual({
       id: 'x',
       object: 'chat.completion',
       created: 1,
@@ -45,7 +46,7 @@ describe('a whole answer', () => {
       choices: [{ index: 0, message: { role: 'assistant', content: 'hé' }, logprobs: null, finish_reason: 'stop' }],
       usage: { prompt_tokens: 4, completion_tokens: 3, total_tokens: 7 },
     })
-    expect(wholeAnswer({ ...head, kind: 'completion' }, reply({ message: 't', tokens: 2 }), 2)).toMatchObject({
+    expect(wholeAnswer({ ...head, kind: 'completion' }, reply({ message: 't', tokens: 2 }), form({ tokenLimit: 2 }))).toMatchObject({
       object: 'text_completion',
       choices: [{ text: 't', finish_reason: 'length' }],
     })
@@ -60,7 +61,7 @@ describe('a whole answer', () => {
       message: '<tool>raw',
       chat_deltas: [delta('', 'hm', calls), delta('', '', [{ index: 0, id: '', name: '', arguments: ':1}' }])],
     })
-    expect(wholeAnswer(head, said, 0)).toMatchObject({
+    expect(wholeAnswer(head, said, form())).toMatchObject({
       choices: [
         {
           finish_reason: 'tool_calls',
@@ -75,6 +76,37 @@ describe('a whole answer', () => {
         },
       ],
     })
+  })
+})
+
+describe('tool calls', () => {
+  const readCalls: AnswerForm['readCalls'] = (text) => ({ content: text.slice(0, 2), calls: [{ name: 'f', arguments: '{}' }] })
+  const native = delta('', '', [{ index: 0, id: 'c', name: 'g', arguments: '{}' }])
+
+  it('that are read out of the text have IDs', () => {
+    expect(wholeAnswer(head, reply({ message: 'text' }), form({ readCalls, prefix: '> ' }))).toMatchObject({
+      choices: [
+        {
+          finish_reason: 'tool_calls',
+          message: { content: '> ', tool_calls: [{ id: 'call_x_0', type: 'function', function: { name: 'f', arguments: '{}' } }] },
+        },
+      ],
+    })
+  })
+
+  it('that the backend reports are the only ones', () => {
+    const answer = wholeAnswer(head, reply({ chat_deltas: [native] }), form({ readCalls }))
+    expect(answer).toMatchObject({ choices: [{ message: { tool_calls: [{ id: 'c', function: { name: 'g' } }] } }] })
+  })
+
+  it('are one function call for a request of the older API', () => {
+    const old = { ...head, hasFunctions: true }
+    expect(wholeAnswer(old, reply({ chat_deltas: [native] }), form())).toMatchObject({
+      choices: [{ finish_reason: 'function_call', message: { content: null, function_call: { name: 'g', arguments: '{}' } } }],
+    })
+    expect(chunksOf(old, new ReplyReader(old).read(reply({ chat_deltas: [native] }))).join('')).toContain(
+      '"delta":{"function_call":{"name":"g","arguments":"{}"}}',
+    )
   })
 })
 

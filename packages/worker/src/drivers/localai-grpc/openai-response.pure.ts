@@ -1,7 +1,8 @@
 // OpenAI's responses from the replies of a LocalAI backend. Pure.
 import type { EmbeddingResult, Reply, ToolCallDelta } from './messages.ts'
 
-export type Head = Readonly<{ id: string; created: number; model: string; kind: 'chat' | 'completion' }>
+/** `hasFunctions`: the request used `functions` of the older API, so that its answer has one `function_call` and no `tool_calls`. */
+export type Head = Readonly<{ id: string; created: number; model: string; kind: 'chat' | 'completion'; hasFunctions?: boolean }>
 export type Usage = Readonly<{ prompt_tokens: number; completion_tokens: number; total_tokens: number }>
 
 /** The addition of one reply of a stream. */
@@ -12,11 +13,16 @@ export type ReplyDelta = Readonly<{ content: string; reasoning: string; toolCall
  * plain message beside them is the same text before it was parsed.
  */
 export class ReplyReader {
+  readonly #hasFunctions: boolean
   readonly #decoder = new TextDecoder('utf-8', { ignoreBOM: true })
   #hasDeltas = false
   #hasToolCalls = false
   #promptTokens = 0
   #tokens = 0
+
+  constructor({ hasFunctions = false }: Pick<Head, 'hasFunctions'> = {}) {
+    this.#hasFunctions = hasFunctions
+  }
 
   read(reply: Reply): ReplyDelta {
     // Some backends count up, others report once at the end.
@@ -39,41 +45,68 @@ export class ReplyReader {
     return this.#hasDeltas ? '' : this.#decoder.decode()
   }
 
+  /** The backend itself reported tool calls: its text has none. */
+  hasToolCalls(): boolean {
+    return this.#hasToolCalls
+  }
+
   usage(): Usage {
     return { prompt_tokens: this.#promptTokens, completion_tokens: this.#tokens, total_tokens: this.#promptTokens + this.#tokens }
   }
 
-  finishReason(tokenLimit: number): 'stop' | 'length' | 'tool_calls' {
-    if (this.#hasToolCalls) return 'tool_calls'
+  /** `calls`: tool calls that were found in the text. */
+  finishReason(tokenLimit: number, calls: readonly ToolCallDelta[] = []): 'stop' | 'length' | 'tool_calls' | 'function_call' {
+    if (this.#hasToolCalls || calls.length > 0) return this.#hasFunctions ? 'function_call' : 'tool_calls'
     return tokenLimit > 0 && this.#tokens >= tokenLimit ? 'length' : 'stop'
   }
 }
 
-export function wholeAnswer(head: Head, reply: Reply, tokenLimit: number): object {
-  const reader = new ReplyReader()
+/** How the text of an answer becomes an answer. */
+export type AnswerForm = Readonly<{
+  /** 0: no limit. */
+  tokenLimit: number
+  /** Stands before the text. */
+  prefix: string
+  /** Null: the backend reports tool calls as such. */
+  readCalls: ((text: string) => Readonly<{ content: string; calls: readonly Readonly<{ name: string; arguments: string }>[] }>) | null
+}>
+
+export function wholeAnswer(head: Head, reply: Reply, { tokenLimit, prefix, readCalls }: AnswerForm): object {
+  const reader = new ReplyReader(head)
   const delta = reader.read(reply)
-  const content = delta.content + reader.rest()
+  const text = prefix + delta.content + reader.rest()
+  const found = readCalls === null || reader.hasToolCalls() ? { content: text, toolCalls: [] } : callsIn(head, readCalls(text))
   const choice = {
     index: 0,
-    ...(head.kind === 'chat' ? { message: messageOf(content, delta) } : { text: content }),
+    ...(head.kind === 'chat'
+      ? { message: messageOf(head, found.content, { ...delta, toolCalls: [...delta.toolCalls, ...found.toolCalls] }) }
+      : { text: found.content }),
     logprobs: delta.logprobs ?? null,
-    finish_reason: reader.finishReason(tokenLimit),
+    finish_reason: reader.finishReason(tokenLimit, found.toolCalls),
   }
   return { ...headOf(head, 'whole'), choices: [choice], usage: reader.usage() }
 }
 
-function messageOf(content: string, { reasoning, toolCalls }: ReplyDelta): object {
+/** Tool calls that were found in a text, as a backend would report them. */
+export function callsIn(
+  { id }: Head,
+  { content, calls }: ReturnType<NonNullable<AnswerForm['readCalls']>>,
+): { content: string; toolCalls: ToolCallDelta[] } {
+  return { content, toolCalls: calls.map((call, index) => ({ index, id: `call_${id}_${index}`, ...call })) }
+}
+
+function messageOf({ hasFunctions }: Head, content: string, { reasoning, toolCalls }: ReplyDelta): object {
   const calls = joinCalls(toolCalls)
   return {
     role: 'assistant',
     content: content === '' && calls.length > 0 ? null : content,
     ...(reasoning === '' ? {} : { reasoning_content: reasoning }),
-    ...(calls.length === 0 ? {} : { tool_calls: calls }),
+    ...(calls.length === 0 ? {} : hasFunctions === true ? { function_call: calls[0]?.function } : { tool_calls: calls }),
   }
 }
 
 /** Tool calls arrive in parts: ID and name once, arguments in pieces. */
-function joinCalls(deltas: readonly ToolCallDelta[]): object[] {
+function joinCalls(deltas: readonly ToolCallDelta[]): { id: string; type: 'function'; function: { name: string; arguments: string } }[] {
   const calls = new Map<number, { id: string; name: string; args: string }>()
   for (const delta of deltas) {
     const call = calls.get(delta.index) ?? { id: '', name: '', args: '' }
@@ -89,7 +122,7 @@ export function chunksOf(head: Head, { content, reasoning, toolCalls, logprobs }
   const delta = {
     ...(content === '' ? {} : { content }),
     ...(reasoning === '' ? {} : { reasoning_content: reasoning }),
-    ...(toolCalls.length === 0 ? {} : { tool_calls: toolCalls.map(callDelta) }),
+    ...(toolCalls.length === 0 ? {} : head.hasFunctions === true ? functionDelta(toolCalls) : { tool_calls: toolCalls.map(callDelta) }),
   }
   return [eventOf(head, { delta, ...(logprobs === undefined ? {} : { logprobs }) })]
 }
@@ -100,6 +133,12 @@ export function lastChunks(head: Head, { finishReason, usage }: { finishReason: 
   const ended = eventOf(head, head.kind === 'chat' ? { delta: {} } : { text: '' }, finishReason)
   const counted = usage === null ? '' : `data: ${JSON.stringify({ ...headOf(head, 'chunk'), choices: [], usage })}\n\n`
   return `${ended}${counted}data: [DONE]\n\n`
+}
+
+/** The older API knows one call. */
+function functionDelta(toolCalls: readonly ToolCallDelta[]): object {
+  const first = toolCalls.find(({ index }) => index === 0)
+  return first === undefined ? {} : { function_call: { ...(first.name === '' ? {} : { name: first.name }), arguments: first.arguments } }
 }
 
 const callDelta = ({ index, id, name, arguments: args }: ToolCallDelta): object => ({

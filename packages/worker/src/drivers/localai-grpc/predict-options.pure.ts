@@ -1,106 +1,183 @@
 // The predict options of a LocalAI backend, from OpenAI's requests. Unsupported fields are refused, never dropped silently. Pure.
+import { z } from 'zod'
 import type { ChatMessage, PredictOptions } from './messages.ts'
-import type { ChatRequest, CompletionRequest, Part, RequestMessage, Sampling } from './openai-request.ts'
+import type { ChatRequest, CompletionRequest, Part, RequestMessage } from './openai-request.ts'
+import { formatGrammar, type ModelDefaults, type Rejection, samplingOptions } from './sampling.pure.ts'
 
-export type Rejection = Readonly<{ refused: string; param: string }>
+/** The chat as a template sees it. */
+export type TemplatedChat = Readonly<{
+  messages: readonly TemplatedMessage[]
+  functions: readonly TemplatedFunction[]
+  hasGrammar: boolean
+  reasoningEffort: string
+  metadata: Readonly<Record<string, string>>
+}>
+type TemplatedMessage = Readonly<{
+  role: string
+  text: string
+  name: string
+  calls: readonly (FunctionCall & Readonly<{ index: number; id: string; type: string }>)[] | FunctionCall | null
+  media: Readonly<{ audios: number; images: number; videos: number }>
+}>
+type FunctionCall = Readonly<{ name: string; arguments: string }>
+type TemplatedFunction = Readonly<{ name: string; description: string; parameters: unknown; strict: boolean }>
 
-/** LocalAI's own defaults; a zero would mean something else. */
-const defaults: PredictOptions = {
-  Temperature: 0.9,
-  TopP: 0.95,
-  TopK: 40,
-  TypicalP: 1,
-  Penalty: 1,
-  Seed: -1,
-  MirostatETA: 0.1,
-  MirostatTAU: 5,
-}
+export type ChatModel = ModelDefaults &
+  Readonly<{
+    /** Null: the backend applies the template of the model itself. */
+    renderChat: ((chat: TemplatedChat) => string) | null
+  }>
 
-const numbers = {
-  temperature: 'Temperature',
-  top_p: 'TopP',
-  top_k: 'TopK',
-  min_p: 'MinP',
-  typical_p: 'TypicalP',
-  seed: 'Seed',
-  frequency_penalty: 'FrequencyPenalty',
-  presence_penalty: 'PresencePenalty',
-  repeat_penalty: 'Penalty',
-  repeat_last_n: 'Repeat',
-  mirostat: 'Mirostat',
-  mirostat_eta: 'MirostatETA',
-  mirostat_tau: 'MirostatTAU',
-  ignore_eos: 'IgnoreEOS',
-  negative_prompt: 'NegativePrompt',
-  grammar: 'Grammar',
-} as const satisfies Partial<Record<keyof Sampling, keyof PredictOptions>>
+/** `functionNames`: the tools that the answer may call. */
+export type ChatOptions = Readonly<{ options: PredictOptions; functionNames: ReadonlySet<string> }>
 
-export function chatOptions(request: ChatRequest, parameters: Sampling): PredictOptions | Rejection {
+export function chatOptions(request: ChatRequest, model: ChatModel): ChatOptions | Rejection {
   const wrong = findUnsupported(request)
   if (wrong !== null) return wrong
-  if (request.functions !== undefined) return { refused: 'functions are not supported; use tools', param: 'functions' }
-  const [images, audios]: [string[], string[]] = [[], []]
-  const messages: ChatMessage[] = []
+  const grammar = formatGrammar(request, model.isLlama)
+  if (grammar !== null && typeof grammar === 'object') return grammar
+  const media: Media = { images: [], audios: [] }
+  const messages: ReadMessage[] = []
   for (const message of request.messages) {
-    const text = textOf(message, { images, audios })
-    if (typeof text === 'object') return text
-    messages.push({ role: message.role, content: text, ...rest(message) })
+    const read = readMessage(message, media)
+    if ('refused' in read) return read
+    messages.push(read)
   }
-  return {
-    ...sampling(request, parameters),
-    UseTokenizerTemplate: true,
-    Messages: messages,
-    ...(images.length === 0 ? {} : { Images: images }),
-    ...(audios.length === 0 ? {} : { Audios: audios }),
-    ...(isEmpty(request.tools) ? {} : { Tools: JSON.stringify(request.tools) }),
-    ...(request.tool_choice === undefined || request.tool_choice === null ? {} : { ToolChoice: JSON.stringify(request.tool_choice) }),
+  const { tools, choice } = toolsOf(request)
+  const functions = callableFunctions(tools, choice)
+  const options: PredictOptions = {
+    ...samplingOptions(request, model),
+    ...(grammar === null ? {} : { Grammar: grammar }),
+    ...(media.images.length === 0 ? {} : { Images: media.images }),
+    ...(media.audios.length === 0 ? {} : { Audios: media.audios }),
+    ...(tools.length === 0 ? {} : { Tools: JSON.stringify(tools) }),
+    ...(choice === undefined || choice === null ? {} : { ToolChoice: JSON.stringify(choice) }),
     ...(request.logprobs === true ? { Logprobs: 1, TopLogprobs: request.top_logprobs ?? 0 } : {}),
+  }
+  const prompt =
+    model.renderChat === null
+      ? backendPrompt(messages)
+      : { Prompt: model.renderChat(templatedChat(messages, functions, { request, options, model })) }
+  return { options: { ...options, ...prompt }, functionNames: new Set(functions.map(({ name }) => name)) }
+}
+
+const backendPrompt = (messages: readonly ReadMessage[]): PredictOptions => ({
+  UseTokenizerTemplate: true,
+  Messages: messages.map(({ message, text }) => ({ role: message.role, content: text, ...rest(message) })),
+})
+
+type ChatFacts = Readonly<{ request: ChatRequest; options: PredictOptions; model: ChatModel }>
+
+function templatedChat(
+  messages: readonly ReadMessage[],
+  functions: readonly TemplatedFunction[],
+  { request, options, model }: ChatFacts,
+): TemplatedChat {
+  return {
+    messages: messages.map(({ message, text, media }) => ({
+      role: message.role,
+      text,
+      name: message.name ?? '',
+      calls: callsOf(message),
+      media,
+    })),
+    functions,
+    hasGrammar: (options.Grammar ?? '') !== '',
+    reasoningEffort: request.reasoning_effort ?? model.parameters.reasoning_effort ?? '',
+    metadata: options.Metadata ?? {},
   }
 }
 
-export function completionOptions(request: CompletionRequest, parameters: Sampling): PredictOptions | Rejection {
+export function completionOptions(
+  request: CompletionRequest,
+  model: ModelDefaults & Readonly<{ renderCompletion: ((text: string) => string) | null }>,
+): PredictOptions | Rejection {
   const wrong = findUnsupported(request)
   if (wrong !== null) return wrong
   if (request.echo === true) return { refused: 'this backend cannot echo the prompt', param: 'echo' }
   if (!isEmpty(request.suffix)) return { refused: 'this backend does not support suffix', param: 'suffix' }
   if ((request.best_of ?? 1) !== 1) return { refused: 'this backend generates one answer; best_of must be 1', param: 'best_of' }
-  const { prompt } = request
-  const logprobs = (request.logprobs ?? 0) > 0 ? { Logprobs: 1, TopLogprobs: request.logprobs ?? 0 } : {}
-  return { ...sampling(request, parameters), Prompt: typeof prompt === 'string' ? prompt : (prompt[0] ?? ''), ...logprobs }
-}
-
-/** The maximum number of tokens; 0: no limit. */
-export function tokenLimit(request: Sampling, parameters: Sampling): number {
-  return request.max_completion_tokens ?? request.max_tokens ?? parameters.max_completion_tokens ?? parameters.max_tokens ?? 0
-}
-
-function sampling(request: Sampling & { logit_bias?: Record<string, number> | null | undefined }, parameters: Sampling): PredictOptions {
-  const named: Record<string, unknown> = {}
-  for (const [from, to] of Object.entries(numbers)) {
-    const value = request[from] ?? parameters[from]
-    if (value !== undefined && value !== null) named[to] = value
-  }
-  const stop = request.stop ?? parameters.stop ?? []
+  const grammar = formatGrammar(request, model.isLlama)
+  if (grammar !== null && typeof grammar === 'object') return grammar
+  const text = typeof request.prompt === 'string' ? request.prompt : (request.prompt[0] ?? '')
   return {
-    ...defaults,
-    ...named,
-    Tokens: tokenLimit(request, parameters),
-    StopPrompts: typeof stop === 'string' ? [stop] : stop,
-    ...(request.logit_bias === undefined || request.logit_bias === null ? {} : { LogitBias: JSON.stringify(request.logit_bias) }),
+    ...samplingOptions(request, model),
+    ...(grammar === null ? {} : { Grammar: grammar }),
+    Prompt: model.renderCompletion === null ? text : model.renderCompletion(text),
+    ...((request.logprobs ?? 0) > 0 ? { Logprobs: 1, TopLogprobs: request.logprobs ?? 0 } : {}),
   }
 }
 
-function findUnsupported(request: Pick<ChatRequest, 'n' | 'response_format'>): Rejection | null {
-  if ((request.n ?? 1) !== 1) return { refused: 'this backend generates one answer; n must be 1', param: 'n' }
-  const format = request.response_format?.type ?? 'text'
-  if (format === 'text') return null
+const findUnsupported = (request: Pick<ChatRequest, 'n'>): Rejection | null =>
+  (request.n ?? 1) === 1 ? null : { refused: 'this backend generates one answer; n must be 1', param: 'n' }
+
+/** `functions` and `function_call` of the older API are tools. */
+function toolsOf({ tools, tool_choice: choice, functions, function_call: call }: ChatRequest): {
+  tools: readonly unknown[]
+  choice: unknown
+} {
+  if (!isEmpty(tools) || isEmpty(functions)) return { tools: tools ?? [], choice }
+  const named = z.looseObject({ name: z.string() }).safeParse(call)
   return {
-    refused: `this backend does not support response_format ${format}; use "grammar"`,
-    param: 'response_format',
+    tools: (functions ?? []).map((each) => ({ type: 'function', function: each })),
+    choice: choice ?? (named.success ? { type: 'function', function: { name: named.data.name } } : call),
   }
+}
+
+const Tool = z.looseObject({
+  function: z.looseObject({
+    name: z.string(),
+    description: z.string().nullish(),
+    parameters: z.unknown().optional(),
+    strict: z.boolean().nullish(),
+  }),
+})
+const ToolChoice = z.looseObject({ function: z.looseObject({ name: z.string() }) })
+
+/** None when the request forbids tools; only the named one when it names one. */
+function callableFunctions(tools: readonly unknown[], choice: unknown): TemplatedFunction[] {
+  if (choice === 'none') return []
+  const wanted = ToolChoice.safeParse(choice).data?.function.name
+  return tools.flatMap((tool) => {
+    const { data } = Tool.safeParse(tool)
+    if (data === undefined || (wanted !== undefined && data.function.name !== wanted)) return []
+    const { name, description, parameters, strict } = data.function
+    return [{ name, description: description ?? '', parameters: parameters ?? null, strict: strict ?? false }]
+  })
+}
+
+const Called = z.looseObject({ name: z.string().catch(''), arguments: z.string().catch('') })
+const ToolCall = z.looseObject({
+  index: z.number().catch(0),
+  id: z.string().catch(''),
+  type: z.string().catch('function'),
+  function: Called.catch({ name: '', arguments: '' }),
+})
+
+function callsOf({ tool_calls: calls, function_call: call }: RequestMessage): TemplatedMessage['calls'] {
+  if (!isEmpty(calls)) {
+    return (calls ?? []).flatMap((each) => {
+      const { data } = ToolCall.safeParse(each)
+      return data === undefined
+        ? []
+        : [{ index: data.index, id: data.id, type: data.type, name: data.function.name, arguments: data.function.arguments }]
+    })
+  }
+  const { data } = Called.safeParse(call)
+  return data === undefined ? null : { name: data.name, arguments: data.arguments }
 }
 
 type Media = Readonly<{ images: string[]; audios: string[] }>
+type ReadMessage = Readonly<{ message: RequestMessage; text: string; media: TemplatedMessage['media'] }>
+
+function readMessage(message: RequestMessage, all: Media): ReadMessage | Rejection {
+  const media: Media = { images: [], audios: [] }
+  const text = textOf(message, media)
+  if (typeof text === 'object') return text
+  all.images.push(...media.images)
+  all.audios.push(...media.audios)
+  return { message, text, media: { images: media.images.length, audios: media.audios.length, videos: 0 } }
+}
 
 function textOf({ content }: RequestMessage, media: Media): string | Rejection {
   if (content === null || content === undefined) return ''
@@ -129,12 +206,14 @@ function take(part: Part, { images, audios, texts }: Media & { texts: string[] }
   return null
 }
 
-function rest({ name, tool_call_id, reasoning_content, tool_calls }: RequestMessage): Partial<ChatMessage> {
+function rest({ name, tool_call_id, reasoning_content, tool_calls, function_call }: RequestMessage): Partial<ChatMessage> {
+  const calls =
+    isEmpty(tool_calls) && Called.safeParse(function_call).success ? [{ type: 'function', function: function_call }] : tool_calls
   return {
     ...(isEmpty(name) ? {} : { name: name ?? '' }),
     ...(isEmpty(tool_call_id) ? {} : { tool_call_id: tool_call_id ?? '' }),
     ...(isEmpty(reasoning_content) ? {} : { reasoning_content: reasoning_content ?? '' }),
-    ...(isEmpty(tool_calls) ? {} : { tool_calls: JSON.stringify(tool_calls) }),
+    ...(isEmpty(calls) ? {} : { tool_calls: JSON.stringify(calls) }),
   }
 }
 

@@ -13,6 +13,7 @@ const contract: Record<string, string> = {
     'string Prompt=1; int32 Seed=2 Threads=3 Tokens=4 TopK=5 Repeat=6 Batch=7 NKeep=8; float Temperature=9 Penalty=10; bool F16KV=11 DebugMode=12; string* StopPrompts=13; bool IgnoreEOS=14; float TailFreeSamplingZ=15 TypicalP=16 FrequencyPenalty=17 PresencePenalty=18; int32 Mirostat=19; float MirostatETA=20 MirostatTAU=21; bool PenalizeNL=22; string LogitBias=23; bool MLock=25 MMap=26 PromptCacheAll=27 PromptCacheRO=28; string Grammar=29 MainGPU=30 TensorSplit=31; float TopP=32; string PromptCachePath=33; bool Debug=34; int32* EmbeddingTokens=35; string Embeddings=36; float RopeFreqBase=37 RopeFreqScale=38 NegativePromptScale=39; string NegativePrompt=40; int32 NDraft=41; string* Images=42; bool UseTokenizerTemplate=43; message* Messages=44; string* Videos=45 Audios=46; string CorrelationId=47 Tools=48 ToolChoice=49; int32 Logprobs=50 TopLogprobs=51; message* Metadata=52; float MinP=53; string ModelIdentity=54',
   ModelOptions:
     'string Model=1; int32 ContextSize=2 Seed=3 NBatch=4; bool F16Memory=5 MLock=6 MMap=7 VocabOnly=8 LowVRAM=9 Embeddings=10 NUMA=11; int32 NGPULayers=12; string MainGPU=13 TensorSplit=14; int32 Threads=15; float RopeFreqBase=17 RopeFreqScale=18 RMSNormEps=19; int32 NGQA=20; string ModelFile=21 PipelineType=26 SchedulerType=27; bool CUDA=28; float CFGScale=29; bool IMG2IMG=30; string CLIPModel=31 CLIPSubfolder=32; int32 CLIPSkip=33; string Tokenizer=34 LoraBase=35 LoraAdapter=36; bool NoMulMatQ=37; string AudioPath=38 DraftModel=39 Quantization=40 MMProj=41; float LoraScale=42; string RopeScaling=43; float YarnExtFactor=44 YarnAttnFactor=45 YarnBetaFast=46 YarnBetaSlow=47; string ControlNet=48 Type=49; float GPUMemoryUtilization=50; bool TrustRemoteCode=51 EnforceEager=52; int32 SwapSpace=53 MaxModelLen=54 TensorParallelSize=55; string FlashAttention=56; bool NoKVOffload=57; string LoadFormat=58 ModelPath=59; string* LoraAdapters=60; float* LoraScales=61; string* Options=62; string CacheTypeKey=63 CacheTypeValue=64; message* GrammarTriggers=65; bool DisableLogStatus=66; string DType=67; int32 LimitImagePerPrompt=68 LimitVideoPerPrompt=69 LimitAudioPerPrompt=70; bool Reranking=71; string* Overrides=72; string EngineArgs=73; bool EnableScore=75',
+  ModelMetadataResponse: 'bool supports_thinking=1; string rendered_template=2 media_marker=4',
   EmbeddingResult: 'float* embeddings=1; int32 tokens=2 dim=3 prompt_tokens=4; enum layout=5',
   TokenizationResponse: 'int32 length=1; int32* tokens=2',
   StatusResponse: 'enum state=1; message memory=2',
@@ -46,6 +47,7 @@ it.each([
   ['Health', false],
   ['LoadModel', false],
   ['Predict', false],
+  ['ModelMetadata', false],
   ['PredictStream', true],
   ['AudioTranscriptionStream', true],
   ['TTSStream', true],
