@@ -5,7 +5,7 @@ import { join } from 'node:path'
 /** A directory with nothing but a `run.sh` that the world knows of, as LocalAI's images. Runs from here only. */
 export const localAiBackend = join(import.meta.dirname, '..', 'backends', 'localai')
 
-/** Given as the model's `options`, or as its prompt (`scripted {…}`). */
+/** Given as the model's `options`, or in its prompt (`scripted {…}`). */
 export type LocalAiScript = Readonly<{
   load_ms?: number
   /** LoadModel refuses, with this message; or fails as a call. */
@@ -32,6 +32,8 @@ export type LocalAiScript = Readonly<{
   message?: string
   refuse_after?: number
   per_token?: boolean
+  /** The answer of ModelMetadata; without it the call is not implemented. */
+  media_marker?: string
   /** Says what it got, instead of tokens: this request, what it loaded, or what it counted. */
   tell?: 'request' | 'load' | 'counts'
 }>

@@ -46,8 +46,19 @@ function checkModel({ ModelIdentity }) {
 
 function howTo(request) {
   const text = request.Messages.at(-1)?.content || request.Prompt || request.Embeddings || ''
-  const told = text.startsWith('scripted ') ? JSON.parse(text.slice('scripted '.length)) : {}
-  return { text, ...options, ...told }
+  return { text, ...options, ...scriptIn(text) }
+}
+
+/** The last script of a text: a rendered prompt has words around it. */
+function scriptIn(text) {
+  const from = text.lastIndexOf('scripted {')
+  if (from === -1) return {}
+  const start = from + 'scripted '.length
+  for (let end = text.indexOf('}', start); end !== -1; end = text.indexOf('}', end + 1)) {
+    const script = valueIn(text.slice(start, end + 1))
+    if (typeof script === 'object') return script
+  }
+  throw refusal(status.INVALID_ARGUMENT, 'a script that is no JSON')
 }
 
 /** Tells what it got, so that a test sees what came over the wire. */
@@ -139,6 +150,12 @@ async function loadModel(call) {
   return { success: true, message: 'Model loaded successfully' }
 }
 
+/** Without the option it is a backend that does not have this call. */
+function modelMetadata() {
+  if (options.media_marker === undefined) throw refusal(status.UNIMPLEMENTED, 'no such call')
+  return { media_marker: options.media_marker }
+}
+
 function tokenize(call) {
   checkModel(call.request)
   const tokens = [...call.request.Prompt].map((character) => character.codePointAt(0))
@@ -194,6 +211,7 @@ server.addService(service, {
   Health: plain(() => reply(options.unhealthy ? 'not yet' : 'OK')),
   Free: plain(() => ({ success: true })),
   LoadModel: plain(loadModel),
+  ModelMetadata: plain(modelMetadata),
   Status: plain(() => ({ state: loaded === null ? 'UNINITIALIZED' : 'READY' })),
   Predict: unary(predict),
   PredictStream: stream,
