@@ -53,3 +53,27 @@ it('I18 that dies in the middle ends with an error, and is there again for the n
   expect(cut.text).not.toContain('[DONE]')
   await waitFor(async () => (await ask('mortal', {})).status === 200, { what: 'it to be served again' })
 })
+
+it('with Go templates gets the prompt that they render; a parameter without effect is in its log', async () => {
+  const script = { tell: 'request' } as const
+  await fleet.putModel(
+    'templated',
+    {},
+    {
+      backend: 'local-ai',
+      options: ['a=b', 'word'],
+      parameters: { stop: ['</s>'], odd: 1 },
+      roles: { user: 'User: ' },
+      template: { chat: '{{.Input}}\nAssistant:' },
+    },
+  )
+  const answer = await ask('templated', script, { stop: ['x'] })
+  expect(answer.status, answer.text).toBe(200)
+  expect(JSON.parse(JSON.parse(answer.text).choices[0].message.content)).toMatchObject({
+    Prompt: `User: scripted ${JSON.stringify(script)}\nAssistant:`,
+    StopPrompts: ['</s>', 'x'],
+  })
+  const [replica] = JSON.parse((await fleet.api.get('/api/models/templated/replicas')).text).replicas
+  const logs = await fleet.api.get(`/api/nodes/${replica.node_id}/logs?model=templated`)
+  expect(logs.text).toContain('muster: local-ai has no field for parameters odd: they have no effect')
+})

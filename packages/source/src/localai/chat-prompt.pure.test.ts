@@ -128,6 +128,8 @@ it.each<[Config['template'], boolean]>([
   expect(compilePrompts({ template }).chat !== null).toBe(want)
 })
 
-it('a template that is not known is refused with its key', () => {
-  expect(() => compilePrompts({ template: { edit: '{{upper .Input}}' } })).toThrow(/^template\.edit: the template uses upper/)
+it('a template that is not known is refused with its key, unless nothing renders it', () => {
+  const template = { chat: '{{.Input}}', multimodal: '{{upper .Text}}' }
+  expect(() => compilePrompts({ template })).toThrow(/^template\.multimodal: the template uses upper/)
+  expect(compilePrompts({ template: { ...template, use_tokenizer_template: true } }).chat).toBeNull()
 })

@@ -37,25 +37,26 @@ type Render = (data: TemplateData) => string
 export const hasChatTemplate = ({ template = {} }: PromptConfig): boolean =>
   template.use_tokenizer_template !== true && (isSet(template.chat) || isSet(template.chat_message))
 
-/** Throws FleetError `invalid`, with the name of the template. */
+/** Throws FleetError `invalid`, with the name of the template. Templates that nothing renders are not read. */
 export function compilePrompts(config: PromptConfig): CompiledPrompts {
-  const { template = {}, roles = {}, systemPrompt = '' } = config
+  const { template = {}, systemPrompt = '' } = config
   const completion = compile('completion', template.completion)
-  const all: Templates = {
-    chat: compile('chat', template.chat),
-    message: compile('chat_message', template.chat_message),
-    function: compile('function', template.function),
-    multimodal: compile('multimodal', template.multimodal),
-    join: template.join_chat_messages_by_character ?? '\n',
-    roles,
-    systemPrompt,
-  }
-  compile('edit', template.edit)
+  const templates = hasChatTemplate(config) ? compileChat(config) : null
   return {
-    chat: hasChatTemplate(config) ? (chat) => chatPrompt(chat, all) : null,
+    chat: templates === null ? null : (chat) => chatPrompt(chat, templates),
     completion: completion === null ? null : (text) => attempt(completion, { Input: text, SystemPrompt: systemPrompt }) ?? text,
   }
 }
+
+const compileChat = ({ template = {}, roles = {}, systemPrompt = '' }: PromptConfig): Templates => ({
+  chat: compile('chat', template.chat),
+  message: compile('chat_message', template.chat_message),
+  function: compile('function', template.function),
+  multimodal: compile('multimodal', template.multimodal),
+  join: template.join_chat_messages_by_character ?? '\n',
+  roles,
+  systemPrompt,
+})
 
 const isSet = (text: string | undefined): boolean => text !== undefined && text !== ''
 

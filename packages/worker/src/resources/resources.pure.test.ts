@@ -1,7 +1,7 @@
 import { describe, expect, it } from 'vitest'
 import { Resources } from '@muster/protocol'
 import type { Gpu } from './gpu-tools.pure.ts'
-import { applyLimits, noLimits, smallestUsefulBytes, summarizeGpus } from './resources.pure.ts'
+import { applyLimits, noLimits, smallestCardOf, smallestUsefulBytes, summarizeGpus } from './resources.pure.ts'
 
 const of = (fields: object) => Resources.parse(fields)
 const limits = { maxReplicas: 2, maxMemoryBytes: 100 }
@@ -74,4 +74,17 @@ it.each<[string, Gpu[], ReturnType<typeof summary>]>([
 
 it('counts small cards when the operator configured the capability', () => {
   expect(summarizeGpus([gpu({ totalBytes: 2 * GiB, freeBytes: GiB })], memory, 0)).toEqual(summary('nvidia', 2, 1))
+})
+
+describe('the smallest card', () => {
+  it.each<[string, readonly Gpu[], number | null]>([
+    ['is none without cards', [], null],
+    [
+      'is the smallest of the vendor that counts',
+      [gpu({}), gpu({ totalBytes: 8 * GiB }), gpu({ vendor: 'amd', totalBytes: 6 * GiB })],
+      8 * GiB,
+    ],
+    ['is not one that is too small to count', [gpu({}), gpu({ totalBytes: 2 * GiB })], 24 * GiB],
+    ['is unknown without a figure', [gpu({ totalBytes: null })], null],
+  ])('%s', (_, gpus, want) => expect(smallestCardOf(gpus, smallestUsefulBytes)).toBe(want))
 })

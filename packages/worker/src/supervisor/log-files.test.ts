@@ -27,6 +27,14 @@ describe('logs of processes', () => {
     expect(await logs.lastLines(r2)).toEqual([])
   })
 
+  it('adds a line of the worker to the output of the process', async () => {
+    const { directory, logs } = await world()
+    await using _ = directory
+    await writeFile(logs.path(r1), 'output\n')
+    await logs.append(r1, 'parameters odd have no effect')
+    expect(await logs.lastLines(r1)).toEqual(['output', 'muster: parameters odd have no effect'])
+  })
+
   it('F14 keeps files bounded while a process writes, and the newest output', async () => {
     const { directory, logs } = await world()
     await using _ = directory

@@ -66,6 +66,7 @@ describe('load options', () => {
     ['embeddings', true, 'Embeddings', true],
     ['disable_log_stats', true, 'DisableLogStatus', true],
     ['limit_image_per_prompt', 2, 'LimitImagePerPrompt', 2],
+    ['limit_mm_per_prompt', { audio: 3 }, 'LimitAudioPerPrompt', 3],
     ['pipeline_type', 'Flux', 'PipelineType', 'Flux'],
     ['batch', 64, 'NBatch', 64],
     ['engine_args', { a: { b: 1 } }, 'EngineArgs', '{"a":{"b":1}}'],

@@ -97,7 +97,7 @@ function namedFields(spec: ReplicaSpec, { fields, companions }: LoadFacts): { na
   const byName = new Map(fields.map((field) => [plain(field.name), field]))
   const named: Record<string, unknown> = {}
   const unused: string[] = []
-  for (const [key, given] of Object.entries(spec.config.parameters)) {
+  for (const [key, given] of flatParameters(spec)) {
     const field = notForLoading.has(key) ? undefined : byName.get(plain(otherNames[key] ?? key))
     if (field === undefined && !requestKeys.has(key)) unused.push(key)
     if (field === undefined || given === null || given === undefined) continue
@@ -105,6 +105,14 @@ function namedFields(spec: ReplicaSpec, { fields, companions }: LoadFacts): { na
     named[field.name] = checkValue(value, field, { key, spec })
   }
   return { named, unused }
+}
+
+/** LocalAI's model files have these three in a mapping. */
+function flatParameters({ config: { parameters } }: ReplicaSpec): [string, unknown][] {
+  return Object.entries(parameters).flatMap(([key, value]): [string, unknown][] => {
+    if (key !== 'limit_mm_per_prompt' || typeof value !== 'object' || value === null) return [[key, value]]
+    return Object.entries(value).map(([kind, limit]): [string, unknown] => [`limit_${kind}_per_prompt`, limit])
+  })
 }
 
 /** A file of the model becomes its full path, or for llama.cpp the path from the main file to a LoRA; other words stay. */

@@ -21,6 +21,7 @@ export type PredictOptions = Readonly<{
   MirostatTAU?: number
   LogitBias?: string
   PromptCacheAll?: boolean
+  PromptCacheRO?: boolean
   Grammar?: string
   TopP?: number
   EmbeddingTokens?: readonly number[]

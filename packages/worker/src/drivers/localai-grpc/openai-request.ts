@@ -59,6 +59,7 @@ const Sampling = z.looseObject({
   n_draft: int,
   batch: int,
   prompt_cache_all: z.boolean().nullish(),
+  prompt_cache_ro: z.boolean().nullish(),
   logit_bias: z.record(z.string(), z.number()).nullish(),
   ...Thinking,
 })

@@ -59,8 +59,8 @@ describe('a chat', () => {
       { Logprobs: 1, TopLogprobs: 2 },
     ],
     [
-      { tfz: 0.5, n_keep: 3, n_draft: 4, prompt_cache_all: false, negative_prompt_scale: 2, batch: 8 },
-      { TailFreeSamplingZ: 0.5, NKeep: 3, NDraft: 4, PromptCacheAll: false, NegativePromptScale: 2, Batch: 8 },
+      { tfz: 0.5, n_keep: 3, n_draft: 4, prompt_cache_all: false, prompt_cache_ro: true, negative_prompt_scale: 2, batch: 8 },
+      { TailFreeSamplingZ: 0.5, NKeep: 3, NDraft: 4, PromptCacheAll: false, PromptCacheRO: true, NegativePromptScale: 2, Batch: 8 },
     ],
     [{ reasoning_effort: 'low' }, { Metadata: { reasoning_effort: 'low' } }],
     [{ reasoning_effort: 'none' }, { Metadata: { reasoning_effort: 'none', enable_thinking: 'false' } }],

@@ -43,6 +43,7 @@ const fields = {
   negative_prompt_scale: 'NegativePromptScale',
   grammar: 'Grammar',
   prompt_cache_all: 'PromptCacheAll',
+  prompt_cache_ro: 'PromptCacheRO',
 } as const satisfies Partial<Record<keyof Sampling, keyof PredictOptions>>
 
 /** As in LocalAI, a zero of a request does not count here: the model's value does. */

@@ -29,7 +29,6 @@ export function compileModel({ config, model, backend }: ReplicaSpec): ServedMod
   }
   const systemPrompt = config.parameters['system_prompt']
   const prompts = compilePrompts({ ...config, ...(typeof systemPrompt === 'string' ? { systemPrompt } : {}) })
-  const readTools = compileToolText(config.function ?? {})
   return {
     isLlama: isLlamaLike(backend),
     parameters: parsed.data,
@@ -37,7 +36,7 @@ export function compileModel({ config, model, backend }: ReplicaSpec): ServedMod
     renderCompletion: prompts.completion,
     replyPrefix: config.template?.reply_prefix ?? '',
     mediaMarker,
-    readTools: prompts.chat === null ? null : readTools,
+    readTools: prompts.chat === null ? null : compileToolText(config.function ?? {}),
   }
 }
 

@@ -164,7 +164,11 @@ describe('loading', () => {
     await writeFile(`${directory.path}/x.gguf`, ggufHead([['llama.context_length', 12_345]]))
     await writeFile(`${directory.path}/sub/p.gguf`, '')
     const given: ReplicaSpec = {
-      ...spec({ contextSize: -1, parameters: { model: 'x.gguf', mmproj: 'sub/p.gguf', draft_model: '../d.gguf', odd: 1 } }),
+      ...spec({
+        function: { grammar: { triggers: [{ word: '<tool>' }] } },
+        contextSize: -1,
+        parameters: { model: 'x.gguf', mmproj: 'sub/p.gguf', draft_model: '../d.gguf', odd: 1 },
+      }),
       modelDirectory: directory.path,
       modelPath: `${directory.path}/x.gguf`,
     }
@@ -181,6 +185,7 @@ describe('loading', () => {
       ContextSize: 12_345,
       MMProj: `${directory.path}/sub/p.gguf`,
       DraftModel: '../d.gguf',
+      GrammarTriggers: [{ word: '<tool>' }],
       Options: ['cache_reuse:256', 'parallel:4', 'use_jinja:true'],
     })
     await process.stop()
@@ -188,7 +193,7 @@ describe('loading', () => {
 
   it.each<[string, Partial<SpecFacts>, RegExp]>([
     ['a template', { template: { chat: '{{upper .Input}}' } }, /template\.chat: the template uses upper/],
-    ['an expression', { function: { response_regex: ['('] } }, /function\.response_regex: the regular expression/],
+    ['an expression', { template: { chat: 'x' }, function: { response_regex: ['('] } }, /function\.response_regex: the regular expression/],
     ['a parameter', { parameters: { temperature: 'hot' } }, /parameters\.temperature of the model m/],
   ])('fails for %s that cannot be used', async (_, facts, message) => {
     const watch = { signal: AbortSignal.timeout(5_000), onSign: () => undefined }
