@@ -149,6 +149,15 @@ describe('tool calls', () => {
     expect([contents, finish]).toEqual([['token-0 token-1 token-2 '], 'stop'])
   })
 
+  it('that the backend reports itself pass at once, and a text that is too long for a call too', async () => {
+    const replica = served(familyOf('Llama 3'))
+    const deltas = [{ content: 'a', tool_calls: [{ index: 0, id: 'c', name: 'weather', arguments: '{}' }] }, { content: 'b' }]
+    const native = await streamed(replica, user({ deltas }), { tools })
+    expect([native.contents, native.calls.length, native.finish]).toEqual([['a', 'b'], 1, 'tool_calls'])
+    const long = await streamed(replica, user({ tokens: 30, say: 'x'.repeat(10_000) }), { tools })
+    expect([long.contents.join('').length, long.contents.length > 1, long.finish]).toEqual([300_000, true, 'stop'])
+  })
+
   it('answer a request of the older API as its one function call', async () => {
     const replica = served(familyOf('Llama 3'))
     const say = `<function=weather>${call.arguments}</function>`
