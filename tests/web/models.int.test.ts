@@ -33,6 +33,9 @@ describe('models in the browser', { timeout: 120_000 }, () => {
     const problem = page.getByText('line 3: unknown key "context_sise"; the closest known key is context_size')
     await problem.waitFor()
     expect(await page.getByRole('button', { name: /^Create/ }).isDisabled()).toBe(true)
+    // A file of LocalAI is taken too, and summed up.
+    await editor(page).fill('name: tug\u00e3o\nbackend: scripted\nf16: true\nusage: none\n')
+    await page.getByText('✓ Valid, converted from LocalAI: 2 mapped, 1 carried, 1 without effect: usage').waitFor()
     await editor(page).fill('name: org/written:q4@1\nbackend: scripted\ncontext_size: 5\n')
     await page.getByRole('button', { name: 'Create org/written:q4@1' }).click()
     await page.getByRole('heading', { name: 'org/written:q4@1', level: 1 }).waitFor()
@@ -127,10 +130,11 @@ describe('models in the browser', { timeout: 120_000 }, () => {
     const preview = page.getByRole('table', { name: 'Placement preview' })
     await preview.getByRole('row', { name: 'one' }).getByText('no longer eligible').waitFor()
     await preview.getByRole('row', { name: 'two' }).getByText('eligible', { exact: true }).waitFor()
+    await page.getByRole('combobox', { name: 'Model', exact: true }).selectOption('disabled')
     await page.getByRole('button', { name: 'Save scheduling' }).click()
     await page.getByText('Saved scheduling of placed').waitFor()
     expect((await fleet.api.get('/api/models/placed')).body).toMatchObject({
-      config: { scheduling: { max_replicas: 2, node_selector: { zone: ['b', 'c'] } } },
+      config: { scheduling: { max_replicas: 2, disabled: true, node_selector: { zone: ['b', 'c'] } } },
     })
     await page.getByRole('link', { name: 'Placement' }).click()
     const excluded = page.getByRole('table', { name: 'Placement' }).getByRole('row', { name: 'one' })
