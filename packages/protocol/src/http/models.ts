@@ -24,6 +24,8 @@ export const ConfigFile = z.strictObject({
     .optional(),
 })
 
+export type ConfigFile = z.infer<typeof ConfigFile>
+
 export const Policy = z.enum(['prefix', 'least'])
 export type Policy = z.infer<typeof Policy>
 
