@@ -1,6 +1,6 @@
 // Words of the command line that name an object: nodes, models, backends, operations, labels.
 import type { z } from 'zod'
-import { BackendName, LabelPatch, ModelName, nodeRoutes, type NodeView, OperationId } from '@muster/protocol'
+import { BackendName, LabelPatch, ModelName, nodeRoutes, type NodeView, OperationId, parseSelector, type Selector } from '@muster/protocol'
 import { CliError, usageError } from './cli-error.ts'
 import type { ApiClient } from './client/api-client.ts'
 import { plainText } from './output/text.ts'
@@ -65,6 +65,15 @@ function reasonOf(issue: { message: string; issues?: unknown } | undefined): str
   const inner: unknown = Array.isArray(issue?.issues) ? issue.issues[0] : undefined
   if (typeof inner === 'object' && inner !== null && 'message' in inner && typeof inner.message === 'string') return inner.message
   return issue?.message ?? 'not valid'
+}
+
+export const selectorHelp =
+  'KEY=VALUE,…; a repeated key means one of the values, KEY=* any value, KEY=! no such label, KEY=!VALUE another value'
+
+export function parseSelectorOption(text: string): Selector {
+  const parsed = parseSelector(text.split(','))
+  if ('selector' in parsed) return parsed.selector
+  throw usageError(`--selector: ${parsed.problem}`)
 }
 
 export const modelArgument = ['<name>', 'the model, as `muster models ls` shows it'] as const

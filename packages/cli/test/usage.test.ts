@@ -51,7 +51,7 @@ describe('usage', () => {
     [['node'], /Did you mean nodes\?/],
     [['nodes', 'lss'], /Did you mean ls\?/],
     [['nodes', 'ls', '--statsu', 'x'], /Did you mean --status\?/],
-    [['nodes', 'drain'], /missing required argument 'node'/],
+    [['nodes', 'drain'], /name a node, or give --selector or --all/],
     [['nodes', 'ls', 'x'], /too many arguments/],
     [['nodes', 'ls', '-o', 'yaml'], /Allowed choices are text, json/],
   ])('answers %j with 2 and what is meant', async (args, message) => {

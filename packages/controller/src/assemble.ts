@@ -32,6 +32,7 @@ import { errorEvent } from './http/inference-answer.ts'
 import { keyEndpoints } from './http/keys.ts'
 import { loginEndpoints } from './http/login.ts'
 import { modelEndpoints } from './http/models.ts'
+import { nodeActionEndpoints } from './http/node-actions.ts'
 import { nodeEndpoints, nodeLogEndpoints } from './http/nodes.ts'
 import { replicaEndpoints } from './http/replicas.ts'
 import { openApiOf } from './http/openapi.ts'
@@ -354,6 +355,7 @@ function apiEndpoints(foundation: Foundation, parts: Parts, { isStarted, isReady
   const { loads, principals, principalWatch, pulse, membership, hub, operations, inventory, planners, submissions } = parts
   const endpoints: Endpoint[] = [
     ...nodeEndpoints({ nodes: store.nodes, intents: store.intents, history: parts.history }),
+    ...nodeActionEndpoints({ nodes: store.nodes, keys: store.submissions, log: foundation.log }),
     ...replicaEndpoints({ ...store, facts: parts.facts, place: loads.place }),
     ...nodeAgentEndpoints({ membership, nodes: store.nodes, pulse, joinFailures: createFailureLimit(clock), closing }),
     ...blobEndpoints({ nodes: store.nodes, builtin }),

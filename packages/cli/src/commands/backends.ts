@@ -1,8 +1,8 @@
 // `muster backends …`: the engines on the nodes.
 import { type Command, Option } from 'commander'
 import { newId } from '@muster/host'
-import { backendRoutes, InstallRequest, type NodeId, parseSelector, type Selector, Strategy } from '@muster/protocol'
-import { fetchNodes, parseBackendName } from '../arguments.ts'
+import { backendRoutes, InstallRequest, type NodeId, Strategy } from '@muster/protocol'
+import { fetchNodes, parseBackendName, parseSelectorOption, selectorHelp } from '../arguments.ts'
 import { installedColumns, offeredColumns, upgradeColumns } from '../backends/describe-backend.ts'
 import { followSubmission, rolloutOf, rolloutOptions, showPlans, startUpgrades, type UpgradeOptions } from '../backends/upgrades.ts'
 import { usageError } from '../cli-error.ts'
@@ -20,10 +20,7 @@ export function backends(parent: Command, shell: Shell): void {
 
 // The nodes of a command: `--node`, which may be repeated, or `--selector`; without either, all that fit.
 const nodeOption = new Option('--node <node>', 'only on this node, by id or unique name; may be repeated').argParser(collect)
-const selectorOption = new Option(
-  '--selector <labels>',
-  'only on nodes with these labels: KEY=VALUE,…; a repeated key means one of the values, KEY=* any value, KEY=! no such label, KEY=!VALUE another value',
-)
+const selectorOption = new Option('--selector <labels>', `only on nodes with these labels: ${selectorHelp}`)
 const dryRunOption = new Option('--dry-run', 'show the plan for each node, and change nothing')
 
 const backendsLs: ClientCommand = {
@@ -201,10 +198,4 @@ async function namedNodes(api: ApiClient, names: readonly string[]): Promise<{ n
   if (names.length === 0) return {}
   const nodes = await fetchNodes(api, names)
   return { nodes: [...new Set(nodes.map((node) => node.id))] }
-}
-
-function parseSelectorOption(text: string): Selector {
-  const parsed = parseSelector(text.split(','))
-  if ('selector' in parsed) return parsed.selector
-  throw usageError(`--selector: ${parsed.problem}`)
 }

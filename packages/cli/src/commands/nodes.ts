@@ -5,6 +5,7 @@ import { fetchNode, nodeArgument, parseLabelArguments } from '../arguments.ts'
 import { usageError } from '../cli-error.ts'
 import { replicasOfNodeColumns } from '../models/describe-model.ts'
 import { describeApproval, describeNode, labelLines, nodeColumns, renderNode } from '../nodes/describe-node.ts'
+import { actOnNodes, bulkOptions, nodesArgument, singleNode, splitLabelWords } from '../nodes/act-on-nodes.ts'
 import { followDrain } from '../nodes/follow-drain.ts'
 import { followMode } from '../operations/follow-started.ts'
 import { renderTable } from '../output/table.ts'
@@ -74,40 +75,50 @@ const nodesShow: ClientCommand = {
   },
 }
 
-function changeNode(route: typeof nodeRoutes.approve, describe: (node: NodeView) => string = describeNode): ClientCommand['run'] {
-  return async ({ api, print, words: [wanted] }) => {
-    const node = await fetchNode(api, wanted)
-    const { raw, body } = await api.call(route, { params: { id: node.id } })
+function changeNodes(action: 'approve' | 'resume', describe: (node: NodeView) => string = describeNode): ClientCommand['run'] {
+  return async (call) => {
+    const { api, print, words } = call
+    const single = singleNode(call, words)
+    if (single === null) return actOnNodes(call, { action, words })
+    const node = await fetchNode(api, single)
+    const { raw, body } = await api.call(nodeRoutes[action], { params: { id: node.id } })
     print.result(raw, () => describe(body))
   }
 }
 
 const nodesApprove: ClientCommand = {
   name: 'approve',
-  summary: 'Approve a pending node, so that it gets work',
-  arguments: [nodeArgument],
-  examples: ['muster nodes approve gpu-1'],
-  run: changeNode(nodeRoutes.approve, describeApproval),
+  summary: 'Approve pending nodes, so that they get work',
+  arguments: [nodesArgument],
+  options: bulkOptions(),
+  examples: ['muster nodes approve gpu-1', 'muster nodes approve gpu-1 gpu-2', 'muster nodes approve --selector rack=b2'],
+  run: changeNodes('approve', describeApproval),
 }
 
 const nodesDrain: ClientCommand = {
   name: 'drain',
-  summary: 'Give a node no new work, and move its replicas to other nodes',
+  summary: 'Give nodes no new work, and move their replicas to other nodes',
   details:
-    'Each replica keeps serving until another node has a replacement. Follows until no replica is left, or until the remaining ones wait for a node with room (exit code 3).',
-  arguments: [nodeArgument],
+    'Each replica keeps serving until another node has a replacement. With one node, follows until no replica is left, or until the remaining ones wait for a node with room (exit code 3).',
+  arguments: [nodesArgument],
   options: [
+    ...bulkOptions(),
     new Option(
       '--wait [duration]',
       'follow until no replica is left, also while replicas wait for a node with room; --wait=30m sets a limit',
     ),
     new Option('--no-wait', 'mark the node, and do not follow'),
   ],
-  examples: ['muster nodes drain gpu-1', 'muster nodes drain gpu-1 --wait=30m'],
+  examples: ['muster nodes drain gpu-1', 'muster nodes drain gpu-1 --wait=30m', 'muster nodes drain --selector rack=b2 --yes'],
   run: async (call) => {
-    const { api, print } = call
+    const { api, print, words } = call
     const mode = followMode(call)
-    const node = await fetchNode(api, call.words[0])
+    const single = singleNode(call, words)
+    if (single === null) {
+      if (mode.follow === 'end') throw usageError('--wait follows the drain of one node; `muster nodes ls --watch` shows several')
+      return actOnNodes(call, { action: 'drain', words })
+    }
+    const node = await fetchNode(api, single)
     const { raw, body } = await api.call(nodeRoutes.drain, { params: { id: node.id } })
     if (mode.follow === 'no') return print.result(raw, () => describeNode(body))
     if (print.format === 'text') print.line(undefined, () => describeNode(body))
@@ -117,21 +128,26 @@ const nodesDrain: ClientCommand = {
 
 const nodesResume: ClientCommand = {
   name: 'resume',
-  summary: 'End a drain: the node gets work again',
-  arguments: [nodeArgument],
-  examples: ['muster nodes resume gpu-1'],
-  run: changeNode(nodeRoutes.resume),
+  summary: 'End drains: the nodes get work again',
+  arguments: [nodesArgument],
+  options: bulkOptions(),
+  examples: ['muster nodes resume gpu-1', 'muster nodes resume --all'],
+  run: changeNodes('resume'),
 }
 
 const nodesRm: ClientCommand = {
   name: 'rm',
-  summary: 'Remove a node and its key',
+  summary: 'Remove nodes and their keys',
   details:
-    'Its open operations are cancelled. The worker stops its replicas and keeps its files; to return it needs a join token and a new approval.',
-  arguments: [nodeArgument],
-  examples: ['muster nodes rm gpu-1'],
-  run: async ({ api, print, words: [wanted] }) => {
-    const node = await fetchNode(api, wanted)
+    'Their open operations are cancelled. A removed worker stops its replicas and keeps its files; to return it needs a join token and a new approval.',
+  arguments: [nodesArgument],
+  options: bulkOptions(),
+  examples: ['muster nodes rm gpu-1', 'muster nodes rm --selector rack=b2'],
+  run: async (call) => {
+    const { api, print, words } = call
+    const single = singleNode(call, words)
+    if (single === null) return actOnNodes(call, { action: 'remove', words })
+    const node = await fetchNode(api, single)
     const { raw } = await api.call(nodeRoutes.remove, { params: { id: node.id } })
     print.result(raw, () => `${plainText(node.name)} (${node.id}) is removed`)
   },
@@ -139,12 +155,29 @@ const nodesRm: ClientCommand = {
 
 const nodesLabel: ClientCommand = {
   name: 'label',
-  summary: 'Show, set or remove labels of a node',
-  arguments: [nodeArgument, ['[label...]', 'KEY=VALUE sets a label, KEY- removes one; without labels, all are shown']],
-  examples: ['muster nodes label gpu-1 rack=b2 tier=fast', 'muster nodes label gpu-1 tier-'],
-  run: async ({ api, print, words: [wanted, ...labels] }) => {
+  summary: 'Show the labels of a node, or set and remove labels of nodes',
+  arguments: [
+    [
+      '[words...]',
+      'nodes, by id or unique name (or use --selector or --all), then labels: KEY=VALUE sets one, KEY- removes one; without labels, those of one node are shown',
+    ],
+  ],
+  options: bulkOptions(),
+  examples: [
+    'muster nodes label gpu-1 rack=b2 tier=fast',
+    'muster nodes label gpu-1 gpu-2 tier-',
+    'muster nodes label --selector rack=b2 tier=fast',
+  ],
+  run: async (call) => {
+    const { api, print, words, option, flag } = call
+    const { nodes: named, labels } = splitLabelWords(words, option('selector') !== undefined || flag('all'))
     const patch = parseLabelArguments(labels)
-    const node = await fetchNode(api, wanted)
+    const single = singleNode(call, named)
+    if (single === null) {
+      if (labels.length === 0) throw usageError('name one node to show its labels, or give labels: KEY=VALUE sets one, KEY- removes one')
+      return actOnNodes(call, { action: 'label', words: named, labels: patch })
+    }
+    const node = await fetchNode(api, single)
     const params = { id: node.id }
     const { raw, body } =
       labels.length === 0 ? await api.call(nodeRoutes.labels, { params }) : await api.call(nodeRoutes.patchLabels, { params, body: patch })

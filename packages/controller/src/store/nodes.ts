@@ -251,18 +251,26 @@ export class NodeStore {
 
   /**
    * Approves a pending node and resets its pulse: heartbeats from before must not make it healthy. Does not change an approved
-   * node.
+   * node: then the result is false.
    */
-  async approve(id: NodeId, by: string): Promise<void> {
-    await sql`
+  async approve(id: NodeId, by: string): Promise<boolean> {
+    const { numAffectedRows = 0n } = await sql`
       with approved as (
         update nodes set approved_at = now(), approved_by = ${by} where id = ${id} and approved_at is null returning id
       )
       update node_pulses p set liveness = 'new', answering = 'yes' from approved where p.node_id = approved.id`.execute(this.#db)
+    return numAffectedRows > 0n
   }
 
-  async setDraining(id: NodeId, draining: boolean): Promise<void> {
-    await this.#db.updateTable('nodes').set({ draining }).where('id', '=', id).where('draining', '<>', draining).execute()
+  /** False when nothing was different, or the node does not exist. */
+  async setDraining(id: NodeId, draining: boolean): Promise<boolean> {
+    const { numUpdatedRows } = await this.#db
+      .updateTable('nodes')
+      .set({ draining })
+      .where('id', '=', id)
+      .where('draining', '<>', draining)
+      .executeTakeFirst()
+    return numUpdatedRows > 0n
   }
 
   async setVramBudget(id: NodeId, budget: string | null): Promise<void> {

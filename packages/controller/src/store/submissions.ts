@@ -58,6 +58,11 @@ export class SubmissionStore {
     return row === undefined ? null : { requestSha256: row.request_sha256, status: row.status, response: row.response }
   }
 
+  /** For a request that several transactions carry out. The answer of a concurrent request with the same key stays. */
+  async rememberAnswer(once: IdempotencyKey & { status: number; response: object }): Promise<void> {
+    await remember(this.#db, once)
+  }
+
   /** One transaction. Null when the key was used meanwhile. */
   async submit(
     submissions: readonly Submission[],
@@ -79,7 +84,7 @@ export async function lockBackend(tx: Tx, backend: string): Promise<void> {
   await sql`select pg_advisory_xact_lock(hashtextextended(${`backend ${backend}`}, 0))`.execute(tx)
 }
 
-export async function remember(tx: Tx, once: IdempotencyKey & { status: number; response: object }): Promise<boolean> {
+export async function remember(tx: Tx | Kysely<Database>, once: IdempotencyKey & { status: number; response: object }): Promise<boolean> {
   const { numInsertedOrUpdatedRows } = await tx
     .insertInto('idempotency_keys')
     .values({
