@@ -92,9 +92,10 @@ const overview = createRoute({
 const nodes = createRoute({
   getParentRoute: () => root,
   path: '/nodes',
-  /** `act` on `node`: the open confirmation. */
+  /** `act` on `node`, or on the `picked` ones: the open confirmation. */
   validateSearch: z.object({
     ...{ q: text, type: text, state: text, label: text, act: text, node: text },
+    picked: z.string().max(100_000).optional().catch(undefined),
     add: z.boolean().optional().catch(undefined),
   }),
   component: lazyRouteComponent(() => import('../pages/nodes-page.tsx'), 'NodesPage'),

@@ -10,7 +10,9 @@ import { Page } from '../components/page.tsx'
 import { useNow } from '../components/time.tsx'
 import { useClose } from '../components/dialog.tsx'
 import { AddNodeSheet } from '../features/nodes/add-node-sheet.tsx'
+import { BulkBar, BulkSheet } from '../features/nodes/bulk-actions.tsx'
 import { NodeActionSheet, isNodeAction } from '../features/nodes/node-actions.tsx'
+import { isBulkAction, pickNodes } from '../features/nodes/node-selection.pure.ts'
 import { describeNodes, filterNodes, isFiltered } from '../features/nodes/node-words.pure.ts'
 import { NodeFilters, NodeTable } from '../features/nodes/node-table.tsx'
 
@@ -18,10 +20,11 @@ const route = getRouteApi('/nodes')
 
 export function NodesPage() {
   const nodes = useQuery(nodesQuery)
-  const { add = false, act, node: id, ...filter } = route.useSearch()
+  const { add = false, act, node: id, picked, ...filter } = route.useSearch()
   const navigate = useNavigate()
   const showAdd = () => void navigate({ to: '/nodes', search: (before) => ({ ...before, add: true }) })
   const close = useClose('add', 'act', 'node')
+  const closeBulk = useClose('act', 'picked')
   const node = isNodeAction(act) ? nodes.data?.find((each) => each.id === id) : undefined
   return (
     <Page title="Nodes" sentence={nodes.data && <Sentence nodes={nodes.data} />} actions={<Button onClick={showAdd}>Add node</Button>}>
@@ -31,7 +34,11 @@ export function NodesPage() {
           return (
             <>
               <NodeFilters nodes={all} filter={filter} />
-              {shown.length > 0 ? <NodeTable nodes={shown} /> : isFiltered(filter) && <NoMatches count={all.length} />}
+              {shown.length > 0 ? <NodeTable nodes={shown} picked={picked} /> : isFiltered(filter) && <NoMatches count={all.length} />}
+              <BulkBar picked={pickNodes(picked, shown)} shown={shown.length} />
+              {id === undefined && isBulkAction(act) && (
+                <BulkSheet act={act} picked={pickNodes(picked, shown)} onClose={close} onDone={closeBulk} />
+              )}
             </>
           )
         }}

@@ -1,22 +1,38 @@
 // The list of nodes and its filters.
 import { Link, useNavigate } from '@tanstack/react-router'
-import { memo, useMemo } from 'react'
+import { memo, useCallback, useMemo } from 'react'
 import { NodeStatus, type NodeView } from '@muster/protocol'
 import { SearchField, SelectField } from '../../components/field.tsx'
 import { Bar } from '../../components/state.tsx'
 import { plural } from '../../format.ts'
 import { ApproveButton, NodeMenu } from './node-actions.tsx'
 import { countNames, describeMachine, labelChoices, memoryOf, type NodeFilter } from './node-words.pure.ts'
+import { pickNodes, togglePick } from './node-selection.pure.ts'
 import { NodeStatusMark } from './node-status.tsx'
 
 const columnNames = ['Node', 'State', 'Memory', 'Machine', 'Models', 'Backends', 'Actions']
 
 /** Rows are grids of their own, so that rows out of view cost nothing (`lazy-row`) and stack on a narrow screen. */
-export function NodeTable({ nodes }: { readonly nodes: readonly NodeView[] }) {
+export function NodeTable({ nodes, picked }: { readonly nodes: readonly NodeView[]; readonly picked: string | undefined }) {
+  const navigate = useNavigate()
+  const ids = nodes.map(({ id }) => id).join('.')
+  const pickedIds = new Set(pickNodes(picked, nodes).map(({ id }) => id))
+  const isAll = pickedIds.size === nodes.length
+  const pickAll = (): void =>
+    void navigate({ to: '/nodes', search: (before) => ({ ...before, picked: isAll ? undefined : 'all' }), replace: true })
+  // Stable while the same nodes are shown, so that a heartbeat renders one row.
+  const pick = useCallback(
+    (id: string): void =>
+      void navigate({ to: '/nodes', search: (before) => ({ ...before, picked: togglePick(before.picked, id, ids) }), replace: true }),
+    [navigate, ids],
+  )
   return (
     <table aria-label="Nodes" className="block rounded-md border bg-raised text-left text-[13px]">
       <thead className="sr-only lg:not-sr-only lg:block">
         <tr className={`border-b px-3 py-1.5 text-soft ${nodeColumns}`}>
+          <th scope="col" className="font-normal">
+            <input type="checkbox" aria-label="Select all nodes" checked={isAll} onChange={pickAll} />
+          </th>
           {columnNames.map((name) => (
             <th key={name} scope="col" className="font-normal">
               {name === 'Actions' ? <span className="sr-only">Actions</span> : name}
@@ -26,24 +42,39 @@ export function NodeTable({ nodes }: { readonly nodes: readonly NodeView[] }) {
       </thead>
       <tbody className="block">
         {nodes.map((node) => (
-          <NodeRow key={node.id} node={node} />
+          <NodeRow key={node.id} node={node} isPicked={pickedIds.has(node.id)} onPick={pick} />
         ))}
       </tbody>
     </table>
   )
 }
 
-const nodeColumns = 'lg:grid lg:grid-cols-[minmax(0,1.3fr)_minmax(0,1.2fr)_9rem_minmax(0,1fr)_minmax(0,1.2fr)_6rem_8rem] lg:gap-x-4'
-const narrow = 'grid grid-cols-[minmax(0,1fr)_auto] gap-x-3 gap-y-1'
-const wide = 'col-span-2 lg:col-span-1'
+const nodeColumns = 'lg:grid lg:grid-cols-[1rem_minmax(0,1.3fr)_minmax(0,1.2fr)_9rem_minmax(0,1fr)_minmax(0,1.2fr)_6rem_8rem] lg:gap-x-4'
+const narrow = 'grid grid-cols-[auto_minmax(0,1fr)_auto] gap-x-3 gap-y-1'
+const wide = 'col-span-3 lg:col-span-1'
 
-const NodeRow = memo(function NodeRow({ node }: { readonly node: NodeView }) {
+interface NodeRowProps {
+  readonly node: NodeView
+  readonly isPicked: boolean
+  readonly onPick: (id: string) => void
+}
+
+const NodeRow = memo(function NodeRow({ node, isPicked, onPick }: NodeRowProps) {
   return (
     <tr
       data-row=""
       aria-label={node.name}
       className={`lazy-row border-b px-3 py-2 last:border-b-0 hover:bg-sunken ${narrow} ${nodeColumns}`}
     >
+      <td>
+        <input
+          type="checkbox"
+          aria-label={`Select ${node.name}`}
+          checked={isPicked}
+          onChange={() => onPick(node.id)}
+          className="translate-y-0.5"
+        />
+      </td>
       <th scope="row" className="min-w-0 text-left font-normal">
         <Link
           to="/nodes/$id"
