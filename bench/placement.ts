@@ -83,6 +83,7 @@ const candidateOf = (node: number): Candidate => ({
   labels: { 'node.os': 'linux', 'node.arch': 'amd64', zone: node % 2 === 0 ? 'a' : 'b', 'gpu.vendor': 'nvidia' },
   ...{
     hasBackend: node % 4 !== 0,
+    isUnloaded: false,
     installId: null,
     unfit: null,
     artifactSize: gb,
@@ -172,7 +173,7 @@ async function decideStored(): Promise<void> {
   const wanted = { config, purpose: 'serve', avoid: null, pin: null } as const
   row('reading and deciding', shown(await measure(10, async () => await place(wanted))))
   row('of that, the replicas', shown(await measure(10, async () => await store.placement.replicas())))
-  const about = { backend: 'llama', digests: [`sha256:${'7'.padStart(64, '0')}`] }
+  const about = { model: 'tiny', backend: 'llama', digests: [`sha256:${'7'.padStart(64, '0')}`] }
   row('of that, the nodes', shown(await measure(10, async () => await store.placement.nodes(about))))
   await connection.close()
   await database.drop()

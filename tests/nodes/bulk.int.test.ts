@@ -57,7 +57,7 @@ async function untilAll(status: string): Promise<void> {
 }
 const act = async (body: object, headers: Record<string, string> = {}) => await api().post('/api/nodes/actions', body, { headers })
 const outcomes = (answer: { body: Record<string, unknown> }): Record<string, number> => {
-  const results = answer.body['results'] as unknown as { outcome: string }[]
+  const results = answer.body['results'] as { outcome: string }[]
   return Object.fromEntries([...Map.groupBy(results, ({ outcome }) => outcome)].map(([outcome, all]) => [outcome, all.length]))
 }
 async function muster(...args: string[]): Promise<{ code: number | null; output: string }> {

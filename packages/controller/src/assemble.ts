@@ -379,7 +379,7 @@ function apiEndpoints(foundation: Foundation, parts: Parts, { isStarted, isReady
       store: store.submissions,
       nodes: store.nodes,
     }),
-    ...modelEndpoints({ store, models: parts.models, refreshRoutes: parts.serving.inference.refreshRoutes }),
+    ...modelEndpoints({ store, models: parts.models, refreshRoutes: parts.serving.inference.refreshRoutes, place: loads.place }),
     ...keyEndpoints({ access: store.access, principals }),
     ...joinTokenEndpoints({ access: store.access, busKind: connected.bus.kind, url }),
     ...loginEndpoints({ access: store.access, principals, url, failures: createFailureLimit(clock), isStarted }),

@@ -36,6 +36,7 @@ export function nodeRecord(id: string, { inventory = [], resources = {}, ...fact
     inFlight: 0,
     pendingOps: 0,
     models: [],
+    unloadedModels: [],
     ...facts,
     inventory: inventory.map((backend) => InstalledBackend.parse(backend)),
     resources: Resources.parse(resources),

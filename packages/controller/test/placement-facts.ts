@@ -20,6 +20,7 @@ export const candidate = (name: string, over: Partial<Candidate> = {}): Candidat
     runsModels: true,
     labels: {},
   },
+  ...{ isUnloaded: false },
   ...{ hasBackend: true, installId: null, unfit: null, artifactSize: null, files: new Set<string>(), availableDisk: null, awaitedDisk: 0 },
   ...{ pool: { kind: 'ram', total: null, available: null }, maxReplicas: null, replicas: [], vacatedMemory: 0, pendingMemory: 0 },
   ...over,

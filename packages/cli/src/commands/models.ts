@@ -2,8 +2,8 @@
 import { type Command, Option } from 'commander'
 import { basename } from 'node:path'
 import { newId } from '@muster/host'
-import { formatBytes, ModelFileName, type ModelName, modelRoutes, type OperationId } from '@muster/protocol'
-import { modelArgument, parseModelName } from '../arguments.ts'
+import { formatBytes, ModelFileName, type ModelName, modelRoutes, type NodeId, type OperationId } from '@muster/protocol'
+import { fetchNode, fetchNodes, modelArgument, parseModelName, parseSelectorOption, selectorHelp } from '../arguments.ts'
 import { CliError, usageError } from '../cli-error.ts'
 import { addExplain } from '../explain/explain-command.ts'
 import { applyModels, parseDocuments, readSource } from '../models/apply-models.ts'
@@ -25,12 +25,12 @@ import { renderFields, renderTable } from '../output/table.ts'
 import { asObject } from '../output/terminal.ts'
 import { plainText } from '../output/text.ts'
 import { type Shell, listenForInterrupt } from '../shell.ts'
-import { addCommands, type ClientCall, type ClientCommand, defineGroup } from './command.ts'
+import { addCommands, type ClientCall, type ClientCommand, collect, defineGroup } from './command.ts'
 
 export function models(parent: Command, shell: Shell): void {
   const group = defineGroup(parent, { name: 'models', summary: 'Configure models, load and unload them, and see where they run' })
   const reading = [modelsLs, modelsShow, modelsWhy, modelsLogs, modelsGallery]
-  const changing = [modelsInstall, modelsApply, modelsRm, modelsLoad, modelsUnload, modelsScale, modelsUpload]
+  const changing = [modelsInstall, modelsApply, modelsRm, modelsLoad, modelsUnload, modelsPrefetch, modelsScale, modelsUpload]
   addCommands(group, shell, [...reading, ...changing])
   addExplain(group, shell)
 }
@@ -123,31 +123,74 @@ const modelsInstall: ClientCommand = {
 const modelsLoad: ClientCommand = {
   name: 'load',
   summary: 'Load a model: at least one replica, or its minimum',
-  details: 'Installs its backend where it is missing, fetches its files and starts it. A failed load is retried at once.',
+  details:
+    'Installs its backend where it is missing, fetches its files and starts it. A failed load is retried at once. With --node, a replica is loaded on that node, also if the model was unloaded there.',
   arguments: [modelArgument],
-  options: followOptions(),
-  examples: ['muster models load tiny', 'muster models load tiny --wait=30m'],
-  run: startOperation(({ api }, name) => api.call(modelRoutes.load, { params: { name }, body: {}, idempotencyKey: newId() })),
+  options: [nodeOption('load a replica on this node, by id or unique name'), ...followOptions()],
+  examples: ['muster models load tiny', 'muster models load tiny --wait=30m', 'muster models load tiny --node gpu-1'],
+  run: startOperation(async (call, name) =>
+    call.api.call(modelRoutes.load, { params: { name }, body: await bodyOnNode(call), idempotencyKey: newId() }),
+  ),
 }
 
 const modelsUnload: ClientCommand = {
   name: 'unload',
   summary: 'Stop all replicas of a model once their requests are answered',
-  details: 'The model stays unloaded, despite its minimum and across restarts, until the next load, request or change of its scheduling.',
+  details:
+    'The model stays unloaded, despite its minimum and across restarts, until the next load, request or change of its scheduling. With --node, only that node is concerned: no replica starts there until the next load with --node, or a change of the scheduling.',
   arguments: [modelArgument],
-  options: followOptions(),
-  examples: ['muster models unload tiny'],
-  run: startOperation(({ api }, name) => api.call(modelRoutes.unload, { params: { name }, body: {}, idempotencyKey: newId() })),
+  options: [nodeOption('only on this node, by id or unique name'), ...followOptions()],
+  examples: ['muster models unload tiny', 'muster models unload tiny --node gpu-1'],
+  run: startOperation(async (call, name) =>
+    call.api.call(modelRoutes.unload, { params: { name }, body: await bodyOnNode(call), idempotencyKey: newId() }),
+  ),
 }
 
 const modelsRm: ClientCommand = {
   name: 'rm',
   summary: 'Delete a model: its configuration at once, then its replicas and files on all nodes',
-  details: 'Nodes that are away delete its files when they are back. Its backend stays.',
+  details:
+    'Nodes that are away delete its files when they are back. Its backend stays. With --node, the model stays too: only its replicas and files on that node are removed.',
   arguments: [modelArgument],
-  options: followOptions(),
-  examples: ['muster models rm tiny'],
-  run: startOperation(({ api }, name) => api.call(modelRoutes.remove, { params: { name }, idempotencyKey: newId() })),
+  options: [nodeOption('only its replicas and files on this node, by id or unique name'), ...followOptions()],
+  examples: ['muster models rm tiny', 'muster models rm tiny --node gpu-1'],
+  run: startOperation(async (call, name) => {
+    const { node_id: node } = await bodyOnNode(call)
+    return await call.api.call(modelRoutes.remove, { params: { name }, query: { node }, idempotencyKey: newId() })
+  }),
+}
+
+const modelsPrefetch: ClientCommand = {
+  name: 'prefetch',
+  summary: 'Fetch the files of a model to nodes, without starting it',
+  details: 'Without --node and --selector: to all nodes that the model may run on. Nodes that are away fetch them when they are back.',
+  arguments: [modelArgument],
+  options: [
+    nodeOption('to this node, by id or unique name; may be repeated').argParser(collect),
+    new Option('--selector <labels>', `to nodes with these labels: ${selectorHelp}`),
+    ...followOptions(),
+  ],
+  examples: [
+    'muster models prefetch tiny',
+    'muster models prefetch tiny --node gpu-1 --node gpu-2',
+    'muster models prefetch tiny --selector rack=b2',
+  ],
+  run: startOperation(async ({ api, list, option }, name) => {
+    const [names, selector] = [list('node'), option('selector')]
+    if (selector !== undefined && names.length > 0) throw usageError('give --node or --selector, not both')
+    const nodes = names.length === 0 ? undefined : [...new Set((await fetchNodes(api, names)).map(({ id }) => id))]
+    const body = { nodes, selector: selector === undefined ? undefined : parseSelectorOption(selector) }
+    return await api.call(modelRoutes.prefetch, { params: { name }, body, idempotencyKey: newId() })
+  }),
+}
+
+function nodeOption(meaning: string): Option {
+  return new Option('--node <node>', meaning)
+}
+
+async function bodyOnNode({ api, option }: ClientCall): Promise<{ node_id?: NodeId }> {
+  const wanted = option('node')
+  return wanted === undefined ? {} : { node_id: (await fetchNode(api, wanted)).id }
 }
 
 const modelsUpload: ClientCommand = {

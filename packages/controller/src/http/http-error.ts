@@ -50,6 +50,8 @@ const refusalStatus: Readonly<Record<RefusalCode, number>> = {
   not_eligible: 409,
   no_eligible_nodes: 409,
   in_use: 409,
+  at_maximum: 409,
+  only_copy: 409,
 }
 
 /** Every 503 carries Retry-After. */

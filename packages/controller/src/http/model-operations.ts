@@ -1,9 +1,11 @@
 // /api/models: loads, unloads, deletions and installs from galleries.
 import { newId } from '@muster/host'
-import { type ModelName, modelRoutes as routes, OperationId } from '@muster/protocol'
+import { type ModelName, modelRoutes as routes, type NodeId, OperationId } from '@muster/protocol'
 import { type Principal, principalName } from '../auth/principal.ts'
 import { firstOffers, type ModelCatalogue } from '../models/model-catalogue.ts'
 import type { ModelSubmissions } from '../models/submit.ts'
+import type { NodeSubmissions } from '../models/submit-on-nodes.ts'
+import type { ModelSubmission, Once, SubmitOutcome } from '../store/model-submissions.ts'
 import type { ModelStore } from '../store/models.ts'
 import type { SubmissionStore } from '../store/submissions.ts'
 import { Answer, endpoint, type Endpoint, findStoredAnswer, idempotencyKeyOf } from './endpoint.ts'
@@ -11,6 +13,7 @@ import { HttpError, modelNotFound } from './http-error.ts'
 
 export interface ModelOperationDeps {
   readonly submissions: ModelSubmissions
+  readonly onNodes: NodeSubmissions
   readonly keys: Pick<SubmissionStore, 'remembered'>
 }
 
@@ -19,17 +22,36 @@ type AcceptedOperation = { operation_id: OperationId }
 
 export function modelOperationEndpoints(deps: ModelOperationDeps): Endpoint[] {
   const { load, unload, remove } = deps.submissions
+  const { onNodes } = deps
+  /** The whole model, or one node. */
+  const choose = (whole: Submit, on: NodeSubmissions['load'], nodeId: NodeId | undefined): Submit =>
+    nodeId === undefined ? whole : (submission, once) => on({ ...submission, nodeId }, once)
   return [
-    endpoint(routes.load, ({ params: { name }, ...call }) => submit(call, { name, request: ['model load', name], to: load }, deps)),
-    endpoint(routes.unload, ({ params: { name }, ...call }) => submit(call, { name, request: ['model unload', name], to: unload }, deps)),
-    endpoint(routes.remove, ({ params: { name }, ...call }) => submit(call, { name, request: ['model delete', name], to: remove }, deps)),
+    endpoint(routes.load, ({ params: { name }, body: { node_id: node }, ...call }) =>
+      submit(call, { name, request: ['model load', name, node], to: choose(load, onNodes.load, node) }, deps),
+    ),
+    endpoint(routes.unload, ({ params: { name }, body: { node_id: node }, ...call }) =>
+      submit(call, { name, request: ['model unload', name, node], to: choose(unload, onNodes.unload, node) }, deps),
+    ),
+    endpoint(routes.remove, ({ params: { name }, query: { node }, ...call }) =>
+      submit(call, { name, request: ['model delete', name, node], to: choose(remove, onNodes.remove, node) }, deps),
+    ),
+    endpoint(routes.prefetch, ({ params: { name }, body, ...call }) =>
+      submit(
+        call,
+        { name, request: ['model prefetch', name, body], to: (submission, once) => onNodes.prefetch({ ...submission, ...body }, once) },
+        deps,
+      ),
+    ),
   ]
 }
+
+type Submit = (submission: ModelSubmission, once: Once) => Promise<SubmitOutcome | 'differs'>
 
 interface OperationRequest {
   readonly name: ModelName
   readonly request: unknown
-  readonly to: ModelSubmissions[keyof ModelSubmissions]
+  readonly to: Submit
 }
 
 async function submit(

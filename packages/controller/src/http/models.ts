@@ -12,6 +12,8 @@ import {
 } from '../models/config.ts'
 import type { Models } from '../models/create-models.ts'
 import { createModelSubmissions } from '../models/submit.ts'
+import { createNodeSubmissions } from '../models/submit-on-nodes.ts'
+import type { Placer } from '../placement/placer.ts'
 import type { ReceiveUpload } from '../models/model-files.ts'
 import { loadingOf, type ShowModels } from '../models/view.ts'
 import type { LoadInfo, LoadInfoStore, ModelRecord, ModelStore } from '../store/models.ts'
@@ -26,9 +28,10 @@ export interface ModelDeps {
   readonly models: Models
   /** Refreshes the routing table for this model before the change feed does. */
   readonly refreshRoutes: (model: ModelName) => Promise<void>
+  readonly place: Placer
 }
 
-export function modelEndpoints({ store, models, refreshRoutes }: ModelDeps): Endpoint[] {
+export function modelEndpoints({ store, models, refreshRoutes, place }: ModelDeps): Endpoint[] {
   const { show, catalogue, receiveUpload } = models
   // Refreshed before the response, so that the caller can use the model on this controller at once. A failed refresh is
   // repaired by the change feed.
@@ -39,6 +42,7 @@ export function modelEndpoints({ store, models, refreshRoutes }: ModelDeps): End
   const { models: found, nodes, modelSubmissions } = store
   const operations = {
     submissions: createModelSubmissions({ models: found, nodes, catalogue, store: modelSubmissions, wake }),
+    onNodes: createNodeSubmissions({ models: found, nodes, holders: store.fileHolders, place, store: store.nodeModels, wake }),
     keys: store.submissions,
   }
   return [

@@ -299,7 +299,7 @@ export function createDemands({ loads, nodes }: { loads: Pick<LoadStore, 'model'
     if (!models.some(isEverywhere)) return models
     const all = await nodes.list()
     return models.map((model) => {
-      const matching = isEverywhere(model) ? all.filter((node) => mayRunOn(node, model.config.scheduling)).length : 0
+      const matching = isEverywhere(model) ? all.filter((node) => mayRunOn(node, model.config)).length : 0
       return { ...model, matching }
     })
   }

@@ -123,6 +123,8 @@ const shortOf: Readonly<Partial<Record<Exclusion, string>>> = {
 
 /** No node is eligible. Null: no room can be made. */
 function makeRoom(load: Load, { nodes, eviction }: Placement, { old, isSpare }: World): Decision | null {
+  // Files need no memory, and the node of a prefetch was chosen by an administrator.
+  if (load.purpose === 'stage') return null
   if (isSpare) return step({ type: 'unwanted' })
   const shortAt = (nodeId: NodeId): string | undefined => {
     const by = nodes.find((node) => node.node_id === nodeId)?.excludedBy

@@ -10,6 +10,7 @@ const failure = { code: 'disk_full', retry: 'backoff', message: 'no room' } as c
 
 const load = (fields: Partial<LoadBrief> = {}): LoadBrief => ({
   ...{ purpose: 'serve', ordinal: 0, state: 'waiting', phase: null, nodeId: null, nodeName: null, opId: null, fileName: '' },
+  ...{ operationId: null, pin: null },
   ...{ currentBytes: 0, totalBytes: 0, attempts: 0, failure: null, failedAt: null, nextAt: null },
   ...fields,
 })
@@ -17,7 +18,7 @@ const on = (nodeId: NodeId, fields: Partial<LoadBrief> = {}): LoadBrief =>
   load({ nodeId, nodeName: nodeId, opId, state: 'starting', ...fields })
 const ready = (nodeId: NodeId, fields: Partial<LoadBrief> = {}): LoadBrief => on(nodeId, { state: 'ready', ...fields })
 const job = (fields: Partial<Job> = {}): Job => ({
-  ...{ id: OperationId.parse('op-1'), kind: 'model.load', cancelRequested: false, replicas: 1 },
+  ...{ id: OperationId.parse('op-1'), kind: 'model.load', cancelRequested: false, replicas: 1, nodeId: null },
   model: { isUnloaded: false, requestedReplicas: fields.replicas ?? 1, scheduling: { max_replicas: 0 } },
   ...{ loads: [], nodes: [], leftOn: [] },
   ...fields,
@@ -174,7 +175,7 @@ describe('S0.38 an install', () => {
       { cancelRequested: true, loads: [stage({ state: 'ready' })] },
       { end: { outcome: 'succeeded', message: 'the files are on a' } },
     ],
-    ['sends its worker a stop command', { cancelRequested: true, loads: [stage()] }, { callOff: { nodeId: a, opId } }],
+    ['sends its worker a stop command', { cancelRequested: true, loads: [stage()] }, { callOff: [{ nodeId: a, opId }] }],
     [
       'is over when no worker is at it',
       { cancelRequested: true, loads: [stage({ state: 'failed', failure, nextAt: 'then' })] },
@@ -227,4 +228,90 @@ describe('S0.29 a deletion', () => {
 it('a repeated decision is the same: nothing is left to show', () => {
   const first = decideJob(job({ loads: [ready(a)] }))
   expect(decideJob(job({ loads: [ready(a)], nodes: [{ id: a, status: 'success', shown: null }] }))).toEqual(first)
+})
+
+describe('a load on one node', () => {
+  const about = (fields: Partial<Job>): Job => job({ nodeId: a, nodes: open(a), ...fields })
+  it.each<[string, Partial<Job>, Partial<Verdict>]>([
+    ['waits for its node', { loads: [load({ pin: a })] }, { show: [{ nodeId: a, shown: { status: 'queued', attempts: 0 } }] }],
+    [
+      'is done when a replica is ready there',
+      { loads: [ready(b), ready(a)] },
+      { end: { outcome: 'succeeded', message: 'a replica is ready' } },
+    ],
+    ['is not done by a replica elsewhere', { loads: [ready(b), load({ pin: a, ordinal: 1 })] }, { settle: [] }],
+    [
+      'shows why there is no room, and is retried',
+      { loads: [load({ state: 'failed', pin: a, failure, nextAt: 'then' })] },
+      { show: [{ nodeId: a, shown: { status: 'error', message: 'no room', attempts: 0, nextRetryAt: 'then', failure } }] },
+    ],
+    [
+      'fails with a permanent failure',
+      { loads: [on(a, { state: 'failed', pin: a, failure })] },
+      { end: { outcome: 'failed', message: 'no room' } },
+    ],
+    [
+      'is cancelled when the replica went elsewhere',
+      { loads: [on(b)] },
+      { end: { outcome: 'cancelled', message: 'the replica was placed on another node, or fewer replicas are desired now' } },
+    ],
+    [
+      'does not wait for a load that failed there and may go anywhere',
+      { loads: [on(a, { state: 'failed', failure, nextAt: 'then' })] },
+      { end: { outcome: 'cancelled', message: 'the replica was placed on another node, or fewer replicas are desired now' } },
+    ],
+    [
+      'is cancelled when the model is unloaded',
+      { loads: [load({ pin: a })], model: { isUnloaded: true, requestedReplicas: 0, scheduling: {} } },
+      { end: { outcome: 'cancelled', message: 'the model was unloaded' } },
+    ],
+  ])('%s', (_, fields, verdict) => expect(decideJob(about(fields))).toMatchObject(verdict))
+})
+
+describe('an unload on one node', () => {
+  const about = (leftOn: NodeId[]): Job => job({ kind: 'model.unload', nodeId: a, nodes: open(a), leftOn })
+  it('waits for the processes of that node, and for no others', () => {
+    expect(decideJob(about([a, b]))).toMatchObject({ show: [{ nodeId: a }], settle: [] })
+    expect(decideJob(about([b]))).toMatchObject({ show: [], settle: [{ nodeId: a, settled: { status: 'success' } }] })
+  })
+})
+
+describe('a prefetch', () => {
+  const own = OperationId.parse('op-1')
+  const stagedOn = (nodeId: NodeId, fields: Partial<LoadBrief> = {}): LoadBrief =>
+    on(nodeId, { purpose: 'stage', pin: nodeId, operationId: own, ...fields })
+  const about = (fields: Partial<Job>): Job => job({ kind: 'model.prefetch', nodes: open(a, b), ...fields })
+  const cancelled = { status: 'cancelled', message: 'cancelled' } as const
+  it.each<[string, Partial<Job>, Partial<Verdict>]>([
+    [
+      'shows each node, and settles those that have the files',
+      { loads: [stagedOn(a, { state: 'ready' }), stagedOn(b, { phase: 'downloading' })] },
+      {
+        settle: [{ nodeId: a, settled: { status: 'success' } }],
+        show: [{ nodeId: b, shown: expect.objectContaining({ status: 'downloading' }) as never }],
+      },
+    ],
+    [
+      'fails on a node for good, and continues on the others',
+      { loads: [stagedOn(a, { state: 'failed', failure, attempts: 1 }), stagedOn(b)] },
+      { settle: [{ nodeId: a, settled: { status: 'error', attempts: 1, failure } }] },
+    ],
+    ['is retried where it failed', { loads: [stagedOn(a, { state: 'failed', failure, nextAt: 'then' }), stagedOn(b)] }, { settle: [] }],
+    [
+      'is over on a node that a newer one took over',
+      { loads: [stagedOn(a), stagedOn(b, { operationId: OperationId.parse('op-2') })] },
+      { settle: [{ nodeId: b, settled: { status: 'cancelled', message: 'the files are no longer fetched' } }] },
+    ],
+    [
+      'sends every worker that is at work a stop command when it is cancelled',
+      { cancelRequested: true, loads: [stagedOn(a), stagedOn(b, { state: 'waiting', opId: null })] },
+      { callOff: [{ nodeId: a, opId }], settle: [{ nodeId: b, settled: cancelled }] },
+    ],
+  ])('%s', (_, fields, verdict) => expect(decideJob(about(fields))).toMatchObject(verdict))
+
+  it('is no part of an install of the same model', () => {
+    expect(decideJob(job({ kind: 'model.install', loads: [stagedOn(a, { state: 'ready' })] }))).toMatchObject({
+      end: { outcome: 'cancelled', message: 'the files are no longer fetched' },
+    })
+  })
 })

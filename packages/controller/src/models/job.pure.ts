@@ -15,7 +15,9 @@ export function decideJob(job: Job): Verdict {
   if (job.model === null) return ended('cancelled', 'the model was deleted')
   switch (job.kind) {
     case 'model.load':
-      return decideLoad(job, job.model)
+      return job.nodeId === null ? decideLoad(job, job.model) : decideLoadOnNode(job, job.model, job.nodeId)
+    case 'model.prefetch':
+      return decidePrefetch(job)
     case 'model.install':
       return decideInstall(job)
     default:
@@ -30,8 +32,9 @@ function decideDelete({ nodes }: Job): Verdict {
   return ended(has('error') ? 'failed' : has('cancelled') && !has('success') ? 'cancelled' : 'succeeded', '')
 }
 
-function decideUnload({ nodes, leftOn }: Job): Verdict {
+function decideUnload({ nodes, nodeId: only, leftOn: left }: Job): Verdict {
   const open = openOf(nodes)
+  const leftOn = left.filter((nodeId) => only === null || nodeId === only)
   const gone = open.filter((nodeId) => !leftOn.includes(nodeId))
   return {
     show: leftOn.map((nodeId) => ({ nodeId, shown: { status: 'downloading', message: 'draining' } })),
@@ -70,6 +73,20 @@ function decideLoad(job: Job, model: NonNullable<Job['model']>): Verdict {
   return { show: [...show, ...waiting], settle, progress: { current: 0, total: 0, message: nowhere?.failure?.message ?? '' } }
 }
 
+/** A load on one node. Another node does not help, so the operation ends when the replica is not placed there any more. */
+function decideLoadOnNode({ loads }: Job, model: NonNullable<Job['model']>, nodeId: NodeId): Verdict {
+  if (model.isUnloaded) return ended('cancelled', 'the model was unloaded')
+  const isUnplaced = ({ state }: LoadBrief): boolean => state === 'waiting' || state === 'failed'
+  const own = loads.filter((load) => load.purpose === 'serve' && (isUnplaced(load) ? load.pin : load.nodeId) === nodeId)
+  const [first] = own.toSorted((x, y) => order.indexOf(y.state) - order.indexOf(x.state))
+  if (first === undefined) return ended('cancelled', 'the replica was placed on another node, or fewer replicas are desired now')
+  if (first.state === 'ready')
+    return { ...nothing, settle: [{ nodeId, settled: { status: 'success' } }], end: { outcome: 'succeeded', message: readyMessage(1) } }
+  const show = [{ nodeId, shown: shownOf(first) }]
+  if (first.state !== 'failed' || first.nextAt !== null) return { ...nothing, show }
+  return { ...nothing, show, end: { outcome: 'failed', message: first.failure?.message ?? 'it failed' } }
+}
+
 const skipped =
   (message: string) =>
   ({ id }: Job['nodes'][number]): Verdict['settle'][number] => ({ nodeId: id, settled: { status: 'skipped', message } })
@@ -101,7 +118,7 @@ function shownOf({ state, failure, nextAt, attempts, phase, fileName, currentByt
 }
 
 function decideInstall(job: Job): Verdict {
-  const stage = job.loads.find(({ purpose }) => purpose === 'stage')
+  const stage = job.loads.find(({ purpose, pin }) => purpose === 'stage' && pin === null)
   const isDone = stage?.state === 'ready'
   if (isDone) return ended('succeeded', `the files are on ${stage.nodeName ?? 'a node that was removed'}`)
   if (job.cancelRequested) return decideCancelled(stage)
@@ -120,6 +137,28 @@ function decideInstall(job: Job): Verdict {
 /** A worker that fetches the files is sent a stop command until it confirms. */
 function decideCancelled(stage: LoadBrief | undefined): Verdict {
   if (stage?.state === 'starting' && stage.nodeId !== null && stage.opId !== null)
-    return { ...nothing, callOff: { nodeId: stage.nodeId, opId: stage.opId } }
+    return { ...nothing, callOff: [{ nodeId: stage.nodeId, opId: stage.opId }] }
   return ended('cancelled', 'cancelled')
 }
+
+/** Each node has a load of its own, which is pinned to it. The last settled node ends the operation. */
+function decidePrefetch(job: Job): Verdict {
+  const own = job.loads.filter(({ purpose, operationId }) => purpose === 'stage' && operationId === job.id)
+  const show: Verdict['show'][number][] = []
+  const settle: Verdict['settle'][number][] = []
+  const callOff: NonNullable<Verdict['callOff']>[number][] = []
+  for (const nodeId of openOf(job.nodes)) {
+    const load = own.find(({ pin }) => pin === nodeId)
+    if (load === undefined) settle.push({ nodeId, settled: { status: 'cancelled', message: 'the files are no longer fetched' } })
+    else if (load.state === 'ready') settle.push({ nodeId, settled: { status: 'success' } })
+    else if (job.cancelRequested && load.state === 'starting' && load.opId !== null) callOff.push({ nodeId, opId: load.opId })
+    else if (job.cancelRequested) settle.push({ nodeId, settled: { status: 'cancelled', message: 'cancelled' } })
+    else if (load.state === 'failed' && load.nextAt === null) settle.push({ nodeId, settled: failedNode(load) })
+    else show.push({ nodeId, shown: shownOf(load) })
+  }
+  return { show, settle, callOff }
+}
+
+const failedNode = ({ failure, attempts }: LoadBrief): Verdict['settle'][number]['settled'] => ({
+  ...{ status: 'error', attempts, failure: failure ?? { code: 'internal', message: 'it failed' } },
+})

@@ -12,7 +12,7 @@ const nodeId = NodeId.parse('one')
 const op = OperationId.parse
 const gone: Removal = { nodeId, model: ModelName.parse('gone'), operationId: op('op-gone'), attempts: 0 }
 
-function start({ advance, due }: { advance: (id: OperationId) => Promise<{ nodeId: NodeId; opId: OperationId } | null>; due: Removal[] }) {
+function start({ advance, due }: { advance: (id: OperationId) => Promise<{ nodeId: NodeId; opId: OperationId }[]>; due: Removal[] }) {
   const hub = createLocalHub({ log: silentLog })
   const [bus, worker] = [hub.connect(), hub.connect()]
   const lines: string[] = []
@@ -53,7 +53,7 @@ function start({ advance, due }: { advance: (id: OperationId) => Promise<{ nodeI
 it('an operation that always fails keeps no other from its turn, and is named once', async () => {
   const advance = async (id: OperationId) => {
     if (id === 'op-bad') throw new Error('its rows cannot be read')
-    return null
+    return []
   }
   const { worker, heard, lines, stop } = start({ advance, due: [gone] })
   worker.serve(modelDelete, { node: nodeId }, async () => ({ accepted: true as const }))
@@ -64,7 +64,7 @@ it('an operation that always fails keeps no other from its turn, and is named on
 })
 
 it('an unexpected error during a cancel request does not count as its confirmation', async () => {
-  const { bus, heard, lines, stop } = start({ advance: async () => ({ nodeId, opId: op('op-1') }), due: [] })
+  const { bus, heard, lines, stop } = start({ advance: async () => [{ nodeId, opId: op('op-1') }], due: [] })
   bus.request = async () => await Promise.reject(new TypeError('a mistake'))
   await waitFor(() => heard.advanced.length > 4, { what: 'several rounds' })
   await stop()
@@ -73,7 +73,7 @@ it('an unexpected error during a cancel request does not count as its confirmati
 })
 
 it('stops at once, also while a worker is queried', async () => {
-  const { worker, heard, stop } = start({ advance: async () => ({ nodeId, opId: op('op-1') }), due: [] })
+  const { worker, heard, stop } = start({ advance: async () => [{ nodeId, opId: op('op-1') }], due: [] })
   const asked = Promise.withResolvers<void>()
   worker.serve(opCancel, { node: nodeId }, async () => {
     asked.resolve()

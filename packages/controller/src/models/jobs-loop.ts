@@ -3,7 +3,7 @@
 import { BusError, type Bus } from '@muster/bus'
 import { type Clock, createFailureStreak, createLoop, type Fields, inLanes, type Log } from '@muster/host'
 import type { OperationId } from '@muster/protocol'
-import type { ModelJobStore, Verdict } from '../store/model-jobs.ts'
+import type { CallOff, ModelJobStore } from '../store/model-jobs.ts'
 import { requestCancel } from '../work/exchange.ts'
 import { decideJob } from './job.pure.ts'
 
@@ -47,11 +47,13 @@ export function createJobsLoop(deps: JobsLoopDeps) {
 
 async function advance(id: OperationId, deps: JobsLoopDeps, signal: AbortSignal): Promise<void> {
   const callOff = await deps.jobs.advance(id, decideJob)
-  if (callOff !== null && (await hasStopped(callOff, deps, signal))) await deps.jobs.calledOff(id)
+  await inLanes(callOff, { atOnce: lanes, signal }, async (work) => {
+    if (await hasStopped(work, deps, signal)) await deps.jobs.calledOff(id, work.nodeId)
+  })
 }
 
 /** False while the work continues, or its fate is unknown: the request is repeated. */
-async function hasStopped(work: NonNullable<Verdict['callOff']>, { bus }: JobsLoopDeps, signal: AbortSignal): Promise<boolean> {
+async function hasStopped(work: CallOff, { bus }: JobsLoopDeps, signal: AbortSignal): Promise<boolean> {
   try {
     const { state } = await requestCancel(bus, work, { timeoutMs, signal })
     return state === 'cancelled' || state === 'failed' || state === 'unknown'

@@ -32,9 +32,9 @@ export function createModelSubmissions({ models, nodes, catalogue, store, wake }
     load: waking(async (submission, once) => {
       const model = await models.find(submission.model)
       if (model === null) return 'unknown'
-      const { scheduling } = model.config
-      const count = await createMatchCount(nodes, [scheduling])
-      return await store.load({ ...submission, replicas: replicasToLoad(scheduling, count(scheduling)) }, once)
+      const { config } = model
+      const count = await createMatchCount(nodes, [config])
+      return await store.load({ ...submission, replicas: replicasToLoad(config.scheduling, count(config)) }, once)
     }),
     unload: waking((submission, once) => store.unload(submission, once)),
     remove: waking((submission, once) => store.remove(submission, once)),

@@ -12,6 +12,8 @@ const load = (fields: Partial<LoadBrief> = {}): LoadBrief => ({
     phase: null,
     nodeId: null,
     nodeName: null,
+    operationId: null,
+    pin: null,
     opId: null,
     fileName: '',
     currentBytes: 0,

@@ -1,5 +1,5 @@
 // The API view of a model. Its state is not stored, but derived from its loads and replicas. Pure.
-import { type LoadFailure, type Loading, type ModelState, type ModelView, type Scheduling } from '@muster/protocol'
+import type { LoadFailure, Loading, ModelState, ModelView } from '@muster/protocol'
 import { mayRunOn } from '../nodes/view.ts'
 import type { LoadBrief } from '../store/load-rows.ts'
 import type { ModelRecord, ModelStore } from '../store/models.ts'
@@ -26,12 +26,15 @@ const ranks: readonly ModelState[] = ['loading', 'staging', 'installing', 'pendi
 
 export function stateOf({ ready, loads, isUnloaded }: Pick<ModelRecord, 'ready' | 'loads' | 'isUnloaded'>): ModelState {
   if (ready > 0) return 'ready'
-  const states = new Set(loads.filter((load) => !isUnloaded || isAtWork(load)).map(stateOfLoad))
+  const states = new Set(loads.filter((load) => !isPrefetch(load) && (!isUnloaded || isAtWork(load))).map(stateOfLoad))
   return ranks.find((rank) => states.has(rank)) ?? 'unloaded'
 }
 
 /** Loads of an unloaded model that wait for nothing but their removal do not count. */
 const isAtWork = ({ state, purpose }: LoadBrief): boolean => purpose === 'stage' || state === 'installing' || state === 'starting'
+
+/** Its operation shows a prefetch; the state of the model does not depend on it. */
+const isPrefetch = ({ purpose, pin }: LoadBrief): boolean => purpose === 'stage' && pin !== null
 
 function stateOfLoad({ state, purpose, phase }: LoadBrief): ModelState {
   if (state === 'waiting') return 'pending'
@@ -53,7 +56,7 @@ function failureOf({ loads }: Pick<ModelRecord, 'loads'>): LoadFailure | null {
 /** Progress of the most advanced load. */
 export function loadingOf(model: Pick<ModelRecord, 'name' | 'ready' | 'loads' | 'isUnloaded'>): Loading & { failure: LoadFailure | null } {
   const state = stateOf(model)
-  const load = state === 'ready' ? undefined : model.loads.find((each) => stateOfLoad(each) === state)
+  const load = state === 'ready' ? undefined : model.loads.find((each) => !isPrefetch(each) && stateOfLoad(each) === state)
   const { currentBytes: current_bytes = 0, totalBytes: total_bytes = 0 } = load ?? {}
   return {
     model: model.name,
@@ -78,9 +81,9 @@ export function createShowModels({ nodes, models }: { nodes: Pick<NodeStore, 'li
   const show: ShowModels = async (found) => {
     const count = await createMatchCount(
       nodes,
-      found.map(({ config }) => config.scheduling),
+      found.map(({ config }) => config),
     )
-    return found.map((model) => viewModel(model, count(model.config.scheduling)))
+    return found.map((model) => viewModel(model, count(model.config)))
   }
   return {
     show,
@@ -90,11 +93,13 @@ export function createShowModels({ nodes, models }: { nodes: Pick<NodeStore, 'li
   }
 }
 
-/** Counts the nodes that models with these schedulings may run on. Only `replicas: all` depends on that, so others read no nodes. */
+type PlacedModel = Parameters<typeof mayRunOn>[1]
+
+/** Counts the nodes that these models may run on. Only `replicas: all` depends on that, so others read no nodes. */
 export async function createMatchCount(
   nodes: Pick<NodeStore, 'list'>,
-  schedulings: readonly Scheduling[],
-): Promise<(scheduling: Scheduling) => number> {
-  const all = schedulings.some(({ replicas }) => replicas === 'all') ? await nodes.list() : []
-  return (scheduling) => all.filter((node) => mayRunOn(node, scheduling)).length
+  models: readonly PlacedModel[],
+): Promise<(model: PlacedModel) => number> {
+  const all = models.some(({ scheduling }) => scheduling.replicas === 'all') ? await nodes.list() : []
+  return (model) => all.filter((node) => mayRunOn(node, model)).length
 }

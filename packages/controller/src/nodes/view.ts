@@ -20,9 +20,10 @@ export function statusOf(node: NodeRecord): ReturnType<typeof nodeStatus> {
   return nodeStatus({ ...node, approved: node.approvedAt !== null })
 }
 
-/** True when `replicas: all` places a replica on this node. */
-export function mayRunOn(node: NodeRecord, { node_selector: selector }: Scheduling): boolean {
-  if (node.nodeType === 'agent' || statusOf(node).status !== 'healthy') return false
+/** True when `replicas: all` places a replica of the model on this node. */
+export function mayRunOn(node: NodeRecord, { name, scheduling }: { readonly name: string; readonly scheduling: Scheduling }): boolean {
+  const { node_selector: selector } = scheduling
+  if (node.nodeType === 'agent' || statusOf(node).status !== 'healthy' || node.unloadedModels.includes(name)) return false
   return selector === undefined || matchesSelector(selector, effectiveLabels(node))
 }
 
@@ -51,6 +52,7 @@ export function viewOf(node: NodeRecord): NodeView {
     last_seen_at: node.lastSeenAt,
     in_flight: node.inFlight,
     models: [...node.models],
+    unloaded_models: [...node.unloadedModels],
     backends: node.nodeType === 'agent' ? [] : node.inventory.map((backend) => backend.name),
     pending_ops: node.pendingOps,
   }

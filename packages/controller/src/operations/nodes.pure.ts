@@ -145,7 +145,7 @@ export function statusOfOperation({ kind, job }: Pick<OperationRecord, 'kind' | 
 /** Nothing is in progress now: everything that failed waits for its next attempt. */
 function isIdle(kind: OperationRecord['kind'], { replicas, loads }: JobRecord): boolean {
   const of = (purpose: LoadBrief['purpose']): LoadBrief[] => loads.filter((load) => load.purpose === purpose)
-  if (kind === 'model.install') return of('stage').some(({ state }) => state === 'failed')
+  if (kind === 'model.install') return of('stage').some(({ state, pin }) => state === 'failed' && pin === null)
   if (kind !== 'model.load') return false
   const serve = of('serve')
   const isUnderWay = ({ state, nodeId }: LoadBrief): boolean => state === 'waiting' || (state !== 'ready' && nodeId !== null)

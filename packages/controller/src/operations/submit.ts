@@ -183,7 +183,7 @@ function requested(planned: NodePlan, of: (plan: Plan) => { plan: Plan; isCurren
 const isCurrent = (node: NodeRecord, backend: BackendName, { digest }: Plan): boolean =>
   digest !== null && node.inventory.some((each) => each.name === backend && each.digest === digest)
 
-export type RefusalCode = 'not_found' | 'not_installed' | 'not_eligible' | 'no_eligible_nodes' | 'in_use'
+export type RefusalCode = 'not_found' | 'not_installed' | 'not_eligible' | 'no_eligible_nodes' | 'in_use' | 'at_maximum' | 'only_copy'
 
 export class Refused extends Error {
   readonly code: RefusalCode

@@ -36,6 +36,8 @@ describe('a node is not eligible', () => {
     ['when it is silent', { status: 'unhealthy', statusReason: 'no heartbeat' }, {}, ['status', 'it is unhealthy: no heartbeat']],
     ['when it is drained', { status: 'draining', statusReason: 'drained' }, {}, ['status', 'it is draining']],
     ['when its worker knows no loads', { runsModels: false }, {}, ['old_worker', 'too old']],
+    ['when an administrator unloaded the model there', { isUnloaded: true }, {}, ['unloaded', 'unloaded on this node by an administrator']],
+    ['when its files were unloaded there, for an install', { isUnloaded: true }, { isStaging: true }, ['unloaded', 'by an administrator']],
     ['when another one is meant', {}, { pin: NodeId.parse('two') }, ['pin', 'another node']],
     ['when its labels do not match', { labels: { gpu: 'amd' } }, { selector: { gpu: 'nvidia' } }, ['selector', 'its label gpu is "amd"']],
     ['W43 when it has a label that it must not have', { labels: { old: '1' } }, { selector: { old: '!' } }, ['selector', 'requires "!"']],
@@ -189,4 +191,24 @@ it('the explanation names each node, and only a few of many', () => {
   expect(explainNoNode(modelToPlace(), choosePlacement(modelToPlace(), []))).toContain('there is none yet')
   const many = Array.from({ length: 20 }, (_, index) => candidate(`n${index}`, { status: 'draining', statusReason: 'drained' }))
   expect(explainNoNode(modelToPlace(), choosePlacement(modelToPlace(), many))).toMatch(/n0: it is draining: drained; .*and 12 more$/)
+})
+
+describe('a model that an administrator unloaded on a node', () => {
+  const [one, two] = [NodeId.parse('one'), NodeId.parse('two')]
+  it('is prefetched there when that is requested', () => {
+    expect(judge({ isStaging: true, pin: one }, { isUnloaded: true })).toMatchObject({ eligible: true })
+  })
+  it('evicts nothing there', () => {
+    const full = { pool: ram(gb), replicas: [replica({ need: gb, priority: -1 })] }
+    const placed = (isUnloaded: boolean) =>
+      choosePlacement(modelToPlace({ files: [{ digest: null, size: gb / 2 }] }), [candidate('one', { ...full, isUnloaded })])
+    expect(placed(false).eviction).toMatchObject({ nodeId: one })
+    expect(placed(true).eviction).toBeNull()
+  })
+  it('is explained with the reason of its own node when the load is pinned', () => {
+    const { nodes } = choosePlacement(modelToPlace({ pin: two }), [candidate('one'), candidate('two', { isUnloaded: true })])
+    expect(explainNoNode({ name: modelToPlace().name }, { nodes, eviction: null })).toBe(
+      'no node can run tiny: two: unloaded on this node by an administrator',
+    )
+  })
 })

@@ -54,10 +54,23 @@ export interface Candidate extends NodeRoom {
   /** Download size of the backend; null: unknown. */
   readonly artifactSize: number | null
   readonly files: ReadonlySet<string>
+  /** An administrator unloaded the model there. */
+  readonly isUnloaded: boolean
 }
 
 /** Why a node is excluded. `memory` and `places` (the replica limit) can be freed by an eviction, the others cannot. */
-export type Exclusion = 'agent' | 'status' | 'old_worker' | 'pin' | 'selector' | 'spread' | 'unfit' | 'disk' | 'memory' | 'places'
+export type Exclusion =
+  | 'agent'
+  | 'status'
+  | 'old_worker'
+  | 'pin'
+  | 'selector'
+  | 'unloaded'
+  | 'spread'
+  | 'unfit'
+  | 'disk'
+  | 'memory'
+  | 'places'
 
 /** `isAwaited`: it is on its way, and nothing that is known about it excludes it. */
 export type JudgedNode = PlacementNode &
@@ -141,6 +154,9 @@ function findLastingExclusion(model: PlacementModel, node: Candidate, criteria: 
   if (!node.runsModels) return { by: 'old_worker', reason: 'its worker is too old to run models' }
   const unselected = criteria.findUnselected(node.labels)
   if (unselected !== null) return unselected
+  // A prefetch on that node is pinned to it: an administrator requested the files there.
+  if (node.isUnloaded && !(model.isStaging && model.pin !== null))
+    return { by: 'unloaded', reason: 'unloaded on this node by an administrator' }
   // With a pin, the replica to be replaced still runs there.
   if (model.isSpread && model.pin === null && countOf(model, node) > 0)
     return { by: 'spread', reason: 'it has a replica of this model already' }
@@ -248,8 +264,11 @@ export function chooseSpread({ nodes }: Placement, facts: ReadonlyMap<NodeId, Sp
 /** One sentence with the reasons of the first nodes. */
 export function explainNoNode({ name }: Pick<PlacementModel, 'name'>, { nodes }: Placement): string {
   if (nodes.length === 0) return `no node can run ${name}: there is none yet; let one join`
-  const reasons = nodes.slice(0, maxReasons).map((node) => `${node.node_name}: ${node.reason}`)
-  const more = nodes.length > maxReasons ? `; and ${nodes.length - maxReasons} more` : ''
+  // With a pin, only its node counts.
+  const pinned = nodes.filter(({ excludedBy }) => excludedBy !== 'pin')
+  const judged = pinned.length === 0 ? nodes : pinned
+  const reasons = judged.slice(0, maxReasons).map((node) => `${node.node_name}: ${node.reason}`)
+  const more = judged.length > maxReasons ? `; and ${judged.length - maxReasons} more` : ''
   return `no node can run ${name}: ${reasons.join('; ')}${more}`.slice(0, 4_096)
 }
 const maxReasons = 8

@@ -34,6 +34,8 @@ export type PlacementRequest = Readonly<{
   pin: NodeId | null
   /** Treats these replicas as ended. */
   without?: readonly ReplicaId[]
+  /** Treats the model as loaded on this node again: an unload there does not count. */
+  loadedOn?: NodeId
 }>
 /** Live replicas per node at the time of the decision. */
 export type ReplicaSnapshot = ReadonlyMap<NodeId, readonly ReplicaId[]>
@@ -44,11 +46,11 @@ const galleryAgeMs = 30_000
 
 /** Throws a FleetError when no gallery offers the backend and no node has it or gets it. */
 export function createPlacer({ placement: store, catalogue, inFlight, onRefused }: PlacerDeps): Placer {
-  return async ({ config, purpose, avoid, pin, without = [] }) => {
+  return async ({ config, purpose, avoid, pin, without = [], loadedOn }) => {
     const { replicas: all, uploads } = await store.replicas()
     const replicas = all.map((replica) => (without.includes(replica.id) ? { ...replica, state: 'vacated' as const } : replica))
     const digests = new Set([config, ...replicas].flatMap(({ files }) => files.flatMap((file) => contentOf(file) ?? [])))
-    const nodes = await store.nodes({ backend: config.backend, digests: [...digests] })
+    const nodes = await store.nodes({ model: config.name, backend: config.backend, digests: [...digests] })
     const isNeeded = purpose !== 'stage' && !nodes.every(({ hasBackend }) => hasBackend)
     const offers = isNeeded ? await readOffers(config.backend, catalogue, nodes) : null
     const unknown =
@@ -71,7 +73,9 @@ export function createPlacer({ placement: store, catalogue, inFlight, onRefused 
       unfitFor: offers === null ? () => null : reasonsUnfit(offers, config.backend),
     }
     const onNode = Map.groupBy(replicas, ({ nodeId }) => nodeId)
-    const candidates = nodes.map((node) => candidateOf(node, onNode.get(node.id) ?? [], facts))
+    const candidates = nodes.map((node) =>
+      candidateOf({ ...node, isUnloaded: node.isUnloaded && node.id !== loadedOn }, onNode.get(node.id) ?? [], facts),
+    )
     const placement = choosePlacement(model, candidates)
     const isRefused = placement.nodes[0]?.eligible !== true
     if (isRefused && without.length === 0) onRefused?.(new Set(placement.nodes.flatMap(({ excludedBy }) => excludedBy ?? [])))
@@ -167,6 +171,7 @@ function candidateOf(node: PlacementNodeFacts, replicas: readonly NodeReplica[],
     installId: installToFollow(node, facts),
     unfit: hasOrGets(node) ? null : unfitReason(node, facts),
     artifactSize: node.hasBackend ? null : facts.artifactSizeFor(node),
+    isUnloaded: node.isUnloaded,
     files,
     pool: poolOf(resources, node.capability),
     maxReplicas: resources.max_replicas ?? null,

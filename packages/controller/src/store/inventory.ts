@@ -117,6 +117,18 @@ export class FileHolderStore {
     }))
   }
 
+  /** The files among these that this node has, and no other node lists. */
+  async onlyCopies(digests: readonly string[], nodeId: NodeId): Promise<string[]> {
+    if (digests.length === 0) return []
+    const { rows } = await sql<{ digest: string }>`
+      select distinct f ->> 'digest' as digest from nodes n, jsonb_array_elements(n.files) f
+      where n.id = ${nodeId} and f ->> 'digest' = any(${digests}::text[]) and not exists (
+        select from nodes o where o.id <> n.id and o.files @> jsonb_build_array(jsonb_build_object('digest', f -> 'digest')))`.execute(
+      this.#db,
+    )
+    return rows.map((row) => row.digest)
+  }
+
   /** Nodes with room for a file of this size now, most free space first. */
   async uploadTargets({ limit, sizeBytes }: { limit: number; sizeBytes: number }): Promise<UploadTarget[]> {
     const { rows } = await sql<Omit<Row, 'files'> & { name: string }>`

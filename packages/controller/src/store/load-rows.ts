@@ -152,6 +152,8 @@ const LoadBriefRow = z
     node_id: NodeId.nullable(),
     node_name: z.string().nullable(),
     op_id: OperationId.nullable(),
+    operation_id: OperationId.nullable(),
+    pinned_node_id: NodeId.nullable(),
     file_name: z.string(),
     current_bytes: z.number(),
     total_bytes: z.number(),
@@ -162,6 +164,7 @@ const LoadBriefRow = z
   })
   .transform((row) => ({
     ...{ purpose: row.purpose, ordinal: row.ordinal, state: row.state, phase: row.phase, opId: row.op_id },
+    ...{ operationId: row.operation_id, pin: row.pinned_node_id },
     ...{ nodeId: row.node_id, nodeName: row.node_name, fileName: row.file_name, attempts: row.attempts },
     ...{ currentBytes: row.current_bytes, totalBytes: row.total_bytes },
     ...{ failure: row.failure, failedAt: row.failed_at, nextAt: row.next_at },

@@ -72,6 +72,15 @@ interface ModelRow {
 }
 
 const nowMs = sql<number>`extract(epoch from now())::float8 * 1000`
+/**
+ * A prefetch waits for its own node, perhaps for weeks, so it is not claimed while that node takes no work. The alias of `loads` is
+ * `l`.
+ */
+const awaitsItsNode = sql`(l.purpose = 'stage' and l.pinned_node_id is not null and l.state in ('waiting', 'failed') and not exists (
+  select from nodes n join node_pulses p on p.node_id = n.id where n.id = l.pinned_node_id and ${nodeIsReachable()} and not n.draining))`
+/** Loads that choose a node: one after the other. */
+const choosesNode = (l: string) => sql`(${sql.ref(`${l}.purpose`)} = 'serve' or ${sql.ref(`${l}.pinned_node_id`)} is null)`
+
 const keyIs = ({ model, purpose, ordinal }: LoadKey) => sql`model = ${model} and purpose = ${purpose} and ordinal = ${ordinal}`
 
 export class LoadStore {
@@ -94,8 +103,8 @@ export class LoadStore {
     const { rows } = await sql<TimedRow>`
       with due as (
         select l.model, l.purpose, l.ordinal from loads l where l.next_at <= now() and (l.lease_until is null or l.lease_until < now()) ${this.#isReadable('l')}
-          and not (l.state in ('waiting', 'failed') and exists (
-            select from loads o where o.model = l.model and o.purpose = l.purpose and o.ordinal < l.ordinal
+          and not ${awaitsItsNode} and not (l.state in ('waiting', 'failed') and ${choosesNode('l')} and exists (
+            select from loads o where o.model = l.model and o.purpose = l.purpose and o.ordinal < l.ordinal and ${choosesNode('o')}
               and o.state in ('waiting', 'failed') and o.next_at <= now()))
         order by l.next_at, l.ordinal limit ${limit} for update skip locked
       )
@@ -325,7 +334,7 @@ export class LoadStore {
   async nextDue(): Promise<number | null> {
     const { rows } = await sql<{ ms: number | null }>`
       select extract(epoch from min(greatest(next_at, coalesce(lease_until, next_at))) - now())::float8 * 1000 as ms
-      from loads l where next_at is not null ${this.#isReadable('l')}`.execute(this.#db)
+      from loads l where next_at is not null and not ${awaitsItsNode} ${this.#isReadable('l')}`.execute(this.#db)
     return rows[0]?.ms ?? null
   }
 
@@ -437,7 +446,7 @@ async function modelsOf(tx: Tx, victims: readonly ReplicaId[]): Promise<{ model:
 }
 
 const minimum = sql`coalesce((config -> 'scheduling' ->> 'min_replicas')::int, 0)`
-const maximum = sql`coalesce(nullif((config -> 'scheduling' ->> 'max_replicas')::int, 0), case
+export const maximum = sql`coalesce(nullif((config -> 'scheduling' ->> 'max_replicas')::int, 0), case
   when config -> 'scheduling' ? 'max_replicas' then requested_replicas else greatest(1, ${minimum}) end)`
 
 async function mayLose(tx: Tx, model: string, count: number): Promise<boolean> {

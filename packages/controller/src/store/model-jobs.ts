@@ -14,6 +14,7 @@ import {
 import { cancelRemovals, insertRemovals } from './model-removals.ts'
 import { askFor, ensureLoads } from './model-submissions.ts'
 import { lockModel } from './models.ts'
+import { hurryNodeLoad, stageOn } from './node-models.ts'
 import type { CancelResult, RetryResult } from './reopen.ts'
 import { retryConflicts } from './errors.ts'
 import type { Database } from './tables.ts'
@@ -27,6 +28,8 @@ export interface Job {
   readonly cancelRequested: boolean
   /** The number of replicas of a `model.load`. */
   readonly replicas: number
+  /** The only node of a load, an unload or a deletion; null: it concerns the whole model. */
+  readonly nodeId: NodeId | null
   /** Null: the model was deleted. */
   readonly model: Readonly<{ isUnloaded: boolean; requestedReplicas: number; scheduling: Scheduling }> | null
   readonly loads: readonly LoadBrief[]
@@ -41,17 +44,18 @@ export interface Verdict {
   readonly settle: readonly Readonly<{ nodeId: NodeId; settled: SettledNode }>[]
   readonly progress?: JobProgress
   readonly end?: Readonly<{ outcome: Outcome; message: string }>
-  /** The worker that has to stop fetching the files. */
-  readonly callOff?: Readonly<{ nodeId: NodeId; opId: OperationId }>
+  /** Workers that have to stop fetching the files. */
+  readonly callOff?: readonly CallOff[]
 }
 
-type CallOff = NonNullable<Verdict['callOff']>
+export type CallOff = Readonly<{ nodeId: NodeId; opId: OperationId }>
 
 interface JobRow {
   readonly id: string
   readonly kind: ModelOperationKind
   readonly cancel_requested: boolean
   readonly replicas: number
+  readonly node_id: string | null
   readonly exists: boolean
   readonly is_unloaded: boolean | null
   readonly requested_replicas: number | null
@@ -70,35 +74,40 @@ export class ModelJobStore {
 
   /**
    * Operations that may have a next step. Leaves out deletions that wait for absent nodes, perhaps for weeks: their last node
-   * ends them.
+   * ends them; and prefetches all of whose loads wait.
    */
   async open(): Promise<OperationId[]> {
     const { rows } = await sql<{ id: string }>`
       select o.id from operations o where o.finished_at is null and o.model is not null
         and (o.kind <> 'model.delete' or not exists (select from operation_nodes n where n.operation_id = o.id and n.status = 'open'))
+        and (o.kind <> 'model.prefetch' or o.cancel_requested or exists (
+          select from operation_nodes n left join loads l on l.model = o.model and l.purpose = 'stage' and l.pinned_node_id = n.node_id
+          where n.operation_id = o.id and n.status = 'open' and (l.state is null or l.state <> 'waiting' or n.shown <> 'queued')))
       order by o.created_at`.execute(this.#db)
     return rows.map((row) => OperationId.parse(row.id))
   }
 
   /** Stores the verdict. The caller sends the command to the worker. */
-  async advance(id: OperationId, decide: (job: Job) => Verdict): Promise<CallOff | null> {
+  async advance(id: OperationId, decide: (job: Job) => Verdict): Promise<readonly CallOff[]> {
     return await retryConflicts(() =>
       this.#db.transaction().execute(async (tx) => {
         const job = await lockJob(tx, id)
-        if (job === null) return null
+        if (job === null) return []
         const verdict = decide(job)
         await write(tx, job, verdict)
-        return verdict.callOff ?? null
+        return verdict.callOff ?? []
       }),
     )
   }
 
   /** The worker has stopped fetching, or is absent; the files on its disk stay. */
-  async calledOff(id: OperationId): Promise<void> {
+  async calledOff(id: OperationId, nodeId: NodeId): Promise<void> {
     await retryConflicts(() =>
       this.#db.transaction().execute(async (tx) => {
         const job = await lockJob(tx, id)
-        if (job?.cancelRequested === true) await endWith(tx, job, { outcome: 'cancelled', message: 'cancelled' })
+        if (job?.cancelRequested !== true) return
+        if (job.kind === 'model.prefetch') await settle(tx, job, nodeId, { status: 'cancelled', message: 'cancelled' })
+        else await endWith(tx, job, { outcome: 'cancelled', message: 'cancelled' })
       }),
     )
   }
@@ -111,7 +120,7 @@ export class ModelJobStore {
       // The configuration is already deleted; files that were not deleted yet stay.
       if (kind === 'model.delete') await cancelRemovals(tx, { operationId: id }, 'cancelled: the files stay on the node')
       // A worker that fetches the files has to stop first.
-      if (kind === 'model.install' && job.loads.some((load) => load.purpose === 'stage' && load.state === 'starting')) {
+      if (isStaging(job)) {
         await tx.updateTable('operations').set({ cancel_requested: true }).where('id', '=', id).execute()
         await sql`select record_change('operation', ${id}, false)`.execute(tx)
       } else await endWith(tx, job, { outcome: 'cancelled', message: 'cancelled' })
@@ -126,10 +135,13 @@ export class ModelJobStore {
       const failed = await failedNodes(tx, id, nodeId)
       if (kind === 'model.delete') return await retryDelete(tx, { id, model, failed })
       if (nodeId !== null && failed.length === 0) return 'nothing_failed'
-      const { replicas, exists } = await readJob(tx, id)
+      const { replicas, exists, node_id: only } = await readJob(tx, id)
       if (!exists) return 'superseded'
+      if (kind === 'model.prefetch') return await retryPrefetch(tx, { id, model, failed })
+      if (only !== null && (await hurryNodeLoad(tx, { model, nodeId: only })) === 0) return 'superseded'
       await reopen(tx, id)
       await tx.deleteFrom('operation_nodes').where('operation_id', '=', id).where('status', '=', 'error').execute()
+      if (only !== null) return 'done'
       if (kind === 'model.load') await askFor(tx, model, replicas)
       await ensureLoads(tx, { model, purpose: kind === 'model.load' ? 'serve' : 'stage', count: replicas, operationId: id })
       return 'done'
@@ -166,6 +178,7 @@ async function lockJob(tx: Tx, id: OperationId): Promise<Job | null> {
     kind: row.kind,
     cancelRequested: row.cancel_requested,
     replicas: row.replicas,
+    nodeId: row.node_id === null ? null : NodeId.parse(row.node_id),
     model: row.exists
       ? {
           isUnloaded: row.is_unloaded ?? false,
@@ -181,7 +194,7 @@ async function lockJob(tx: Tx, id: OperationId): Promise<Job | null> {
 
 async function readJob(tx: Tx, id: OperationId): Promise<JobRow> {
   const { rows } = await sql<JobRow>`
-    select o.id, o.kind, o.cancel_requested, coalesce((o.options ->> 'replicas')::int, 1) as replicas, m.name is not null as exists, m.is_unloaded, m.requested_replicas,
+    select o.id, o.kind, o.cancel_requested, coalesce((o.options ->> 'replicas')::int, 1) as replicas, o.options ->> 'node_id' as node_id, m.name is not null as exists, m.is_unloaded, m.requested_replicas,
       m.config -> 'scheduling' as scheduling,
       (${loadsOf(sql`m.name`)}) as loads,
       coalesce((select jsonb_agg(jsonb_build_object('id', n.node_id, 'status', n.status, 'shown', n.shown) order by n.node_id)
@@ -194,19 +207,41 @@ async function readJob(tx: Tx, id: OperationId): Promise<JobRow> {
   return row
 }
 
-async function write(tx: Tx, job: Job, { show, settle, progress, end }: Verdict): Promise<void> {
+async function write(tx: Tx, job: Job, { show, settle: settled, progress, end }: Verdict): Promise<void> {
   const operations = new ModelOperationStore(tx)
   for (const { nodeId, shown } of show) await operations.showNode(job.id, nodeId, shown)
-  for (const { nodeId, settled } of settle) await operations.settleNode(job.id, nodeId, settled)
+  for (const each of settled) await settle(tx, job, each.nodeId, each.settled)
   if (progress !== undefined) await operations.progress(job.id, progress)
   if (end !== undefined) await endWith(tx, job, end)
 }
 
+/** The load of a prefetch ends with its node. */
+async function settle(tx: Tx, { id, kind }: Job, nodeId: NodeId, settled: SettledNode): Promise<void> {
+  if (kind === 'model.prefetch')
+    await tx
+      .deleteFrom('loads')
+      .where('operation_id', '=', id)
+      .where('purpose', '=', 'stage')
+      .where('pinned_node_id', '=', nodeId)
+      .execute()
+  await new ModelOperationStore(tx).settleNode(id, nodeId, settled)
+}
+
+/** A worker fetches files for it. */
+const isStaging = ({ id, kind, loads }: Job): boolean =>
+  loads.some(
+    (load) =>
+      load.purpose === 'stage' &&
+      load.state === 'starting' &&
+      (kind === 'model.install' ? load.pin === null : kind === 'model.prefetch' && load.operationId === id),
+  )
+
 async function endWith(tx: Tx, { id, kind }: Job, { outcome, message }: NonNullable<Verdict['end']>): Promise<void> {
   await new ModelOperationStore(tx).finish(id, outcome, message)
+  if (kind === 'model.prefetch') await tx.deleteFrom('loads').where('operation_id', '=', id).where('purpose', '=', 'stage').execute()
   // A stage load is done when the files are present. Other operations that wait for it have the same end; they are decided first.
   if (kind === 'model.install')
-    await sql`delete from loads l using operations o where o.id = ${id} and l.model = o.model and l.purpose = 'stage'
+    await sql`delete from loads l using operations o where o.id = ${id} and l.model = o.model and l.purpose = 'stage' and l.pinned_node_id is null
       and not exists (select from operations p where p.model = o.model and p.kind = 'model.install' and p.finished_at is null)`.execute(tx)
 }
 
@@ -230,8 +265,9 @@ async function retryDelete(
   { id, model, failed }: { id: OperationId; model: ModelName; failed: readonly NodeId[] },
 ): Promise<'done' | 'nothing_failed' | 'superseded'> {
   if (failed.length === 0) return 'nothing_failed'
-  const { exists } = await readJob(tx, id)
-  if (exists) return 'superseded'
+  const { exists, node_id: only } = await readJob(tx, id)
+  // The files belong to the model that was created again.
+  if (exists && only === null) return 'superseded'
   const { rows } = await sql<{ id: string }>`select id from nodes where id = any(${failed}::text[]) order by id`.execute(tx)
   if (rows.length === 0) return 'superseded'
   await reopen(tx, id)
@@ -242,6 +278,24 @@ async function retryDelete(
     { id, model },
     rows.map((row) => ({ id: NodeId.parse(row.id) })),
   )
+  return 'done'
+}
+
+async function retryPrefetch(
+  tx: Tx,
+  { id, model, failed }: { id: OperationId; model: ModelName; failed: readonly NodeId[] },
+): Promise<'done' | 'nothing_failed' | 'superseded'> {
+  if (failed.length === 0) return 'nothing_failed'
+  const { rows } = await sql<{ id: string }>`
+    select n.id from nodes n where n.id = any(${failed}::text[])
+      and not exists (select from loads l where l.model = ${model} and l.purpose = 'stage' and l.pinned_node_id = n.id)
+    order by n.id for key share`.execute(tx)
+  const nodeIds = rows.map((row) => NodeId.parse(row.id))
+  if (nodeIds.length === 0) return 'superseded'
+  await reopen(tx, id)
+  const operations = new ModelOperationStore(tx)
+  for (const nodeId of nodeIds) await operations.showNode(id, nodeId, { status: 'queued' })
+  await stageOn(tx, { id, model }, nodeIds)
   return 'done'
 }
 

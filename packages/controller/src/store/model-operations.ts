@@ -96,7 +96,7 @@ export class ModelOperationStore {
     if (rows.length > 0) await recordChange(this.#db, operationId)
   }
 
-  /** Settles a node; adds the node if it is missing. The last settled node of a deletion or an unload ends the operation. */
+  /** Settles a node; adds the node if it is missing. The last settled node of a deletion, an unload or a prefetch ends the operation. */
   async settleNode(operationId: OperationId, nodeId: NodeId, settled: SettledNode): Promise<void> {
     await inTransaction(this.#db, async (tx) => {
       // Locks, so that of two transactions that settle the last two nodes the second one sees the first.
@@ -148,7 +148,7 @@ export class ModelOperationStore {
   }
 }
 
-const endsWithItsNodes = (kind: string): boolean => kind === 'model.delete' || kind === 'model.unload'
+const endsWithItsNodes = (kind: string): boolean => kind === 'model.delete' || kind === 'model.unload' || kind === 'model.prefetch'
 
 /** 100% is reached only at the end of the operation. */
 const percentageOf = (current: number, total: number): number =>

@@ -116,8 +116,15 @@ export async function insertRemovals(
 }
 
 /** Keeps the files; the operations that wait for their removal get this message. */
-export async function cancelRemovals(tx: Tx, about: { model: string } | { operationId: string }, message: string): Promise<void> {
-  const which = 'model' in about ? sql`model = ${about.model}` : sql`operation_id = ${about.operationId}`
+export async function cancelRemovals(
+  tx: Tx,
+  about: { model: string; nodeId?: string } | { operationId: string },
+  message: string,
+): Promise<void> {
+  const which =
+    'operationId' in about
+      ? sql`operation_id = ${about.operationId}`
+      : sql`model = ${about.model} and node_id = coalesce(${about.nodeId ?? null}, node_id)`
   const { rows } = await sql<{ node_id: string; operation_id: string }>`
     delete from model_removals where ${which} returning node_id, operation_id`.execute(tx)
   const operations = new ModelOperationStore(tx)

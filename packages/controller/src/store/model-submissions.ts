@@ -31,7 +31,7 @@ export class ModelSubmissionStore {
   async load(submission: ModelSubmission & { readonly replicas: number }, once: Once): Promise<SubmitOutcome> {
     return await this.#inTurn(submission, once, async (tx) => {
       if (!(await askFor(tx, submission.model, submission.replicas))) return 'unknown'
-      await open(tx, submission, 'model.load', { options: { replicas: submission.replicas } })
+      await openOperation(tx, submission, 'model.load', { options: { replicas: submission.replicas } })
       await ensureLoads(tx, { model: submission.model, purpose: 'serve', count: submission.replicas, operationId: submission.id })
       return 'done'
     })
@@ -52,7 +52,7 @@ export class ModelSubmissionStore {
       await endOthers(tx, submission, { kind: 'model.load', message: `superseded by operation ${submission.id}` })
       const nodes = await nodesWithReplicas(tx, submission.model)
       await drainReplicas(tx, submission.model)
-      await open(tx, submission, 'model.unload', { nodes })
+      await openOperation(tx, submission, 'model.unload', { nodes })
       if (nodes.length === 0) await new ModelOperationStore(tx).finish(submission.id, 'succeeded', 'no replicas were running')
       return 'done'
     })
@@ -68,7 +68,7 @@ export class ModelSubmissionStore {
       await drainReplicas(tx, submission.model)
       await endOthers(tx, submission, { kind: null, message: 'the model was deleted' })
       const nodes = await nodesThatMayHaveFiles(tx)
-      await open(tx, submission, 'model.delete', { nodes })
+      await openOperation(tx, submission, 'model.delete', { nodes })
       await insertRemovals(tx, submission, nodes)
       if (nodes.length === 0) await new ModelOperationStore(tx).finish(submission.id, 'succeeded', 'no node had its files')
       return 'done'
@@ -84,7 +84,7 @@ export class ModelSubmissionStore {
   ): Promise<SubmitOutcome | 'differs'> {
     return await this.#inTurn(submission, once, async (tx) => {
       if ((await createModel(tx, submission.config, submission.revision)) === 'differs') return 'differs'
-      await open(tx, submission, 'model.install', { message: 'waiting for a node' })
+      await openOperation(tx, submission, 'model.install', { message: 'waiting for a node' })
       if (submission.config.files.length === 0)
         await new ModelOperationStore(tx).finish(submission.id, 'succeeded', 'the model has no files')
       else await ensureLoads(tx, { model: submission.model, purpose: 'stage', count: 1, operationId: submission.id })
@@ -93,18 +93,28 @@ export class ModelSubmissionStore {
   }
 
   async #inTurn<T extends string>(submission: ModelSubmission, once: Once, work: (tx: Tx) => Promise<T>): Promise<T | 'repeated'> {
-    return await retryConflicts(() =>
-      this.#db.transaction().execute(async (tx) => {
-        await lockModel(tx, submission.model)
-        if (once !== null && !(await remember(tx, once))) return 'repeated'
-        const outcome = await work(tx)
-        // Nothing was done, so the idempotency key stays unused: the same request may succeed later.
-        if (outcome !== 'done' && once !== null)
-          await tx.deleteFrom('idempotency_keys').where('caller', '=', once.caller).where('key', '=', once.key).execute()
-        return outcome
-      }),
-    )
+    return await inModelTurn(this.#db, submission, once, work)
   }
+}
+
+/** One transaction under the lock of the model. */
+export async function inModelTurn<T extends string>(
+  db: Kysely<Database>,
+  submission: Pick<ModelSubmission, 'model'>,
+  once: Once,
+  work: (tx: Tx) => Promise<T>,
+): Promise<T | 'repeated'> {
+  return await retryConflicts(() =>
+    db.transaction().execute(async (tx) => {
+      await lockModel(tx, submission.model)
+      if (once !== null && !(await remember(tx, once))) return 'repeated'
+      const outcome = await work(tx)
+      // Nothing was done, so the idempotency key stays unused: the same request may succeed later.
+      if (outcome !== 'done' && once !== null)
+        await tx.deleteFrom('idempotency_keys').where('caller', '=', once.caller).where('key', '=', once.key).execute()
+      return outcome
+    }),
+  )
 }
 
 /** False when the model does not exist. */
@@ -114,6 +124,9 @@ export async function askFor(tx: Tx, model: string, replicas: number): Promise<b
     where name = ${model}`.execute(tx)
   return numAffectedRows > 0n
 }
+
+/** Stage loads of a prefetch belong to their node. */
+const isUnbound = sql`(l.purpose = 'serve' or l.pinned_node_id is null)`
 
 /**
  * Makes sure that this many loads exist, under the lowest free ordinals. Loads that failed or wait are tried at once, from the
@@ -127,11 +140,11 @@ export async function ensureLoads(
     insert into loads as l (model, purpose, ordinal, revision, operation_id, state, next_at)
     select m.name, ${purpose}, s.ordinal, m.revision, ${operationId}, 'waiting', now()
     from models m, lateral (
-      select l.ordinal from loads l where l.model = m.name and l.purpose = ${purpose}
+      select l.ordinal from loads l where l.model = m.name and l.purpose = ${purpose} and ${isUnbound}
       union all
       (select free.ordinal from generate_series(0, ${count}::int * 2 + (select count(*)::int from loads l where l.model = m.name)) free (ordinal)
       where not exists (select from loads l where l.model = m.name and l.purpose = ${purpose} and l.ordinal = free.ordinal) order by free.ordinal
-      limit greatest(0, ${count}::int - (select count(*)::int from loads l where l.model = m.name and l.purpose = ${purpose})))
+      limit greatest(0, ${count}::int - (select count(*)::int from loads l where l.model = m.name and l.purpose = ${purpose} and ${isUnbound})))
     ) s where m.name = ${model} order by s.ordinal
     on conflict (model, purpose, ordinal) do update set operation_id = excluded.operation_id, revision = excluded.revision, state = 'waiting',
       next_at = now(), attempts = 0, failure = null, failed_at = null, node_id = null, op_id = null, replica_id = null, sign_at = null,
@@ -140,10 +153,11 @@ export async function ensureLoads(
     where l.state in ('waiting', 'failed') or l.purpose = 'stage' and l.state = 'ready'`.execute(tx)
 }
 
-type ConcernedNodes = readonly Readonly<{ id: NodeId; name: string }>[]
+export type ConcernedNode = Readonly<{ id: NodeId; name: string }>
+type ConcernedNodes = readonly ConcernedNode[]
 type JobDetails = Readonly<{ nodes?: ConcernedNodes; message?: string; options?: object }>
 
-async function open(
+export async function openOperation(
   tx: Tx,
   { id, model, requestedBy }: ModelSubmission,
   kind: ModelOperationKind,
@@ -204,4 +218,4 @@ async function nodesThatMayHaveFiles(tx: Tx): Promise<ConcernedNodes> {
   return rows.map(concerned)
 }
 
-const concerned = ({ id, name }: { id: string; name: string }): ConcernedNodes[number] => ({ id: NodeId.parse(id), name })
+export const concerned = ({ id, name }: { id: string; name: string }): ConcernedNode => ({ id: NodeId.parse(id), name })

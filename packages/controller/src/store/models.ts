@@ -119,6 +119,7 @@ export class ModelStore {
         })
         .where('name', '=', name)
         .executeTakeFirst()
+      await loadEverywhere(tx, name)
       return numUpdatedRows > 0n
     })
   }
@@ -166,8 +167,16 @@ function mostAsked({ replicas, min_replicas: min = 0, max_replicas: max = Math.m
   return replicas === 'all' || max === 0 ? null : max
 }
 
+/** A change of the scheduling ends all unloads on single nodes. */
+async function loadEverywhere(tx: Tx, name: string): Promise<void> {
+  await tx.deleteFrom('node_unloads').where('model', '=', name).execute()
+}
+
 /** False when nothing is different: then nothing is written, and no change is published. */
 async function changeModel(tx: Tx, config: ModelConfig, revision: string): Promise<boolean> {
+  const { rows } = await sql`
+    select from models where name = ${config.name} and config -> 'scheduling' <> ${JSON.stringify(config.scheduling)}::jsonb`.execute(tx)
+  if (rows.length > 0) await loadEverywhere(tx, config.name)
   const { numAffectedRows = 0n } = await sql`
     update models m set config = g.config, revision = ${revision}, backend = ${config.backend}, updated_at = now(),
       requested_replicas = least(m.requested_replicas, ${mostAsked(config.scheduling)}::int),

@@ -47,6 +47,8 @@ export interface NodeRecord {
   readonly pendingOps: number
   /** Models with replicas on the node. */
   readonly models: readonly string[]
+  /** Models that an administrator unloaded on this node alone. */
+  readonly unloadedModels: readonly string[]
 }
 
 export type RefreshResult = { outcome: 'refreshed'; id: NodeId } | { outcome: 'outdated'; newest: string } | { outcome: 'unknown' }
@@ -95,6 +97,7 @@ const select = (db: Kysely<Database>) =>
         'models',
       ),
     )
+    .select(sql<string[]>`array(select u.model from node_unloads u where u.node_id = nodes.id order by u.model)`.as('unloaded_models'))
 
 type Row = Awaited<ReturnType<ReturnType<typeof select>['executeTakeFirstOrThrow']>>
 
@@ -126,6 +129,7 @@ const fromRow = (row: Row): NodeRecord => ({
   inFlight: row.in_flight,
   pendingOps: row.pending_ops,
   models: row.models,
+  unloadedModels: row.unloaded_models,
 })
 
 /** The machine as registered; the worker does not write the other columns. */
@@ -300,6 +304,8 @@ export class NodeStore {
       this.#db.transaction().execute(async (tx) => {
         const { rows } = await sql`select from nodes where id = ${id} for update`.execute(tx)
         if (rows.length === 0) return false
+        // A prefetch is of this node alone.
+        await sql`delete from loads where purpose = 'stage' and pinned_node_id = ${id}`.execute(tx)
         await placeLoadsAnew(tx, id)
         await endWork(tx, id)
         await tx.deleteFrom('nodes').where('id', '=', id).execute()

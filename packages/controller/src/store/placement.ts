@@ -41,6 +41,8 @@ export interface PlacementNodeFacts {
   readonly artifactSize: number | null
   /** The requested files that the node has, with their sizes. */
   readonly files: ReadonlyMap<string, number>
+  /** An administrator unloaded the model on this node alone. */
+  readonly isUnloaded: boolean
 }
 
 export interface PlacementReplicaFacts {
@@ -131,6 +133,7 @@ interface NodeRow {
   readonly is_install_failing: boolean
   readonly artifact_size: number | null
   readonly files: string | null
+  readonly is_unloaded: boolean
 }
 
 export class PlacementStore {
@@ -178,7 +181,7 @@ export class PlacementStore {
   }
 
   /** Sorted, so that of equal nodes the first one is chosen. `digests`: the files to look for. */
-  async nodes({ backend, digests }: { backend: string; digests: readonly string[] }): Promise<PlacementNodeFacts[]> {
+  async nodes({ model, backend, digests }: { model: string; backend: string; digests: readonly string[] }): Promise<PlacementNodeFacts[]> {
     const damaged = JSON.stringify([{ name: backend, damaged: true }])
     const { rows } = await sql<NodeRow>`
       select n.id, n.name, n.node_type, n.features, n.os, n.arch, n.capability, n.reported_labels::text, n.label_overrides::text, n.vram_budget,
@@ -191,7 +194,8 @@ export class PlacementStore {
         coalesce(i.state = 'waiting' and i.last_failure is not null, false) as is_install_failing,
         (i.plan ->> 'sizeBytes')::bigint as artifact_size,
         (select jsonb_object_agg(f.digest, f.size) from jsonb_to_recordset(n.files) as f (digest text, size bigint)
-          where f.digest = any(${digests}::text[]))::text as files
+          where f.digest = any(${digests}::text[]))::text as files,
+        exists (select from node_unloads u where u.model = ${model} and u.node_id = n.id) as is_unloaded
       from nodes n join node_pulses p on p.node_id = n.id left join intents i on i.node_id = n.id and i.backend = ${backend}
       order by n.name collate "C", n.id collate "C"`.execute(this.#db)
     const once = { labels: readOnce(Labels), overrides: readOnce(Overrides), resources: readOnce(Resources), sizes: readOnce(Sizes) }
@@ -261,4 +265,5 @@ const nodeOf = (row: NodeRow, once: Once): PlacementNodeFacts => ({
   install: row.install_id === null ? null : { id: OperationId.parse(row.install_id), isFailing: row.is_install_failing },
   artifactSize: row.artifact_size,
   files: new Map(Object.entries(once.sizes(row.files ?? '{}'))),
+  isUnloaded: row.is_unloaded,
 })

@@ -281,12 +281,16 @@ export async function lockToRetake(tx: Transaction<Database>, { id, ordinal }: {
 
 /**
  * Locks the node until the transaction ends. False: another replica was placed there since the node was chosen, so the free
- * memory may be in use.
+ * memory may be in use; or an administrator unloaded the model there.
  */
-export async function lockToStart(tx: Transaction<Database>, { nodeId, seen }: Extract<ReplicaChange, { do: 'start' }>): Promise<boolean> {
+export async function lockToStart(
+  tx: Transaction<Database>,
+  { nodeId, model, seen }: Extract<ReplicaChange, { do: 'start' }>,
+): Promise<boolean> {
   await sql`select from nodes where id = ${nodeId} for no key update`.execute(tx)
   const { rows } = await sql`
-    select from replicas where node_id = ${nodeId} and state <> 'exited' and not (id = any(${seen}::text[])) limit 1`.execute(tx)
+    (select from replicas where node_id = ${nodeId} and state <> 'exited' and not (id = any(${seen}::text[])) limit 1)
+    union all select from node_unloads where node_id = ${nodeId} and model = ${model}`.execute(tx)
   return rows.length === 0
 }
 

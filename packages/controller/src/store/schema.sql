@@ -289,6 +289,15 @@ create table models (
   constraint models_revision_check CHECK (((length(revision) >= 1) AND (length(revision) <= 128)))
 );
 
+create table node_prefetches (
+  node_id text not null,
+  model text not null,
+  revision text not null,
+  constraint node_prefetches_pkey PRIMARY KEY (node_id, model),
+  constraint node_prefetches_model_fkey FOREIGN KEY (model) REFERENCES models(name) ON DELETE CASCADE,
+  constraint node_prefetches_node_id_fkey FOREIGN KEY (node_id) REFERENCES nodes(id) ON DELETE CASCADE
+);
+
 create table node_pulses (
   node_id text not null,
   liveness text not null default 'new'::text,
@@ -307,6 +316,16 @@ create table node_pulses (
   constraint node_pulses_liveness_check CHECK ((liveness = ANY (ARRAY['new'::text, 'present'::text, 'silent'::text, 'gone'::text, 'left'::text]))),
   constraint present_was_seen CHECK (((liveness <> 'present'::text) OR (last_seen_at IS NOT NULL)))
 ) with (fillfactor=60);
+
+create table node_unloads (
+  model text not null,
+  node_id text not null,
+  requested_by text not null,
+  created_at timestamp with time zone not null default now(),
+  constraint node_unloads_pkey PRIMARY KEY (model, node_id),
+  constraint node_unloads_model_fkey FOREIGN KEY (model) REFERENCES models(name) ON DELETE CASCADE,
+  constraint node_unloads_node_id_fkey FOREIGN KEY (node_id) REFERENCES nodes(id) ON DELETE CASCADE
+);
 
 create table nodes (
   id text not null,
@@ -334,6 +353,7 @@ create table nodes (
   created_at timestamp with time zone not null default now(),
   approved_at timestamp with time zone,
   approved_by text,
+  prefetch_models text[] not null default '{}'::text[],
   constraint nodes_pkey PRIMARY KEY (id),
   constraint nodes_public_key_key UNIQUE (public_key),
   constraint approval_is_whole CHECK (((approved_at IS NULL) = (approved_by IS NULL))),
@@ -398,7 +418,7 @@ create table operations (
   constraint operation_is_about_one_thing CHECK (((backend IS NULL) <> (model IS NULL))),
   constraint operations_current_bytes_check CHECK ((current_bytes >= 0)),
   constraint operations_id_check CHECK ((id ~ '^[A-Za-z0-9_-]{1,64}$'::text)),
-  constraint operations_kind_check CHECK ((kind = ANY (ARRAY['backend.install'::text, 'backend.upgrade'::text, 'backend.delete'::text, 'model.install'::text, 'model.load'::text, 'model.unload'::text, 'model.delete'::text]))),
+  constraint operations_kind_check CHECK ((kind = ANY (ARRAY['backend.install'::text, 'backend.upgrade'::text, 'backend.delete'::text, 'model.install'::text, 'model.load'::text, 'model.unload'::text, 'model.delete'::text, 'model.prefetch'::text]))),
   constraint operations_outcome_check CHECK ((outcome = ANY (ARRAY['succeeded'::text, 'failed'::text, 'cancelled'::text]))),
   constraint operations_progress_check CHECK (((progress >= (0)::double precision) AND (progress <= (100)::double precision))),
   constraint operations_total_bytes_check CHECK ((total_bytes >= 0)),
@@ -519,9 +539,13 @@ CREATE INDEX loads_by_replica ON public.loads USING btree (replica_id) WHERE (re
 
 CREATE INDEX loads_due ON public.loads USING btree (next_at) WHERE (next_at IS NOT NULL);
 
+CREATE INDEX node_unloads_by_node ON public.node_unloads USING btree (node_id);
+
 CREATE UNIQUE INDEX one_live_replica_per_load ON public.replicas USING btree (model, ordinal) WHERE ((ordinal IS NOT NULL) AND (state <> 'exited'::text));
 
 CREATE UNIQUE INDEX one_live_replica_per_slot ON public.replicas USING btree (node_id, model, slot) WHERE (state <> 'exited'::text);
+
+CREATE UNIQUE INDEX one_prefetch_per_node ON public.loads USING btree (model, pinned_node_id) WHERE ((purpose = 'stage'::text) AND (pinned_node_id IS NOT NULL));
 
 CREATE INDEX operation_nodes_by_generation ON public.operation_nodes USING btree (generation);
 
@@ -672,6 +696,19 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION public.node_unload_changed()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+declare
+  about node_unloads := case when tg_op = 'DELETE' then old else new end;
+begin
+  if exists (select from models m where m.name = about.model) then perform record_change('model', about.model, false); end if;
+  perform record_change('node', n.id, false) from nodes n where n.id = about.node_id;
+  return null;
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION public.nodes_turned(node_ids text[], returned text[])
  RETURNS void
  LANGUAGE plpgsql
@@ -766,6 +803,8 @@ CREATE TRIGGER model_changed AFTER UPDATE ON public.models FOR EACH ROW WHEN (((
 CREATE TRIGGER node_pulse_changed AFTER UPDATE ON public.node_pulses FOR EACH ROW WHEN (((old.liveness <> new.liveness) OR (old.answering <> new.answering))) EXECUTE FUNCTION node_pulse_changed();
 
 CREATE TRIGGER node_pulses_turned AFTER UPDATE ON public.node_pulses REFERENCING OLD TABLE AS old_pulses NEW TABLE AS new_pulses FOR EACH STATEMENT EXECUTE FUNCTION node_pulses_turned();
+
+CREATE TRIGGER node_unload_added AFTER INSERT OR DELETE ON public.node_unloads FOR EACH ROW EXECUTE FUNCTION node_unload_changed();
 
 CREATE TRIGGER node_changed AFTER INSERT OR DELETE ON public.nodes FOR EACH ROW EXECUTE FUNCTION node_changed();
 

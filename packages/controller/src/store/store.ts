@@ -13,6 +13,7 @@ import { ModelJobStore } from './model-jobs.ts'
 import { ModelOperationStore } from './model-operations.ts'
 import { ModelRemovalStore } from './model-removals.ts'
 import { ModelSubmissionStore } from './model-submissions.ts'
+import { NodeModelStore } from './node-models.ts'
 import { NodeStore } from './nodes.ts'
 import { OperationStore } from './operations.ts'
 import { PlacementStore } from './placement.ts'
@@ -48,6 +49,7 @@ export function createStore(db: Kysely<Database>, log: Log = silentLog) {
     modelRemovals: new ModelRemovalStore(db),
     modelSubmissions: new ModelSubmissionStore(db),
     models: new ModelStore(db),
+    nodeModels: new NodeModelStore(db),
     nodes: new NodeStore(db),
     operations: new OperationStore(db, reader),
     placement: new PlacementStore(db),

@@ -205,6 +205,12 @@ export interface ModelsTable {
   updated_at: Defaulted<Timestamp>
 }
 
+export interface NodePrefetchesTable {
+  node_id: string
+  model: string
+  revision: string
+}
+
 export interface NodePulsesTable {
   node_id: string
   liveness: Defaulted<'new' | 'present' | 'silent' | 'gone' | 'left'>
@@ -216,6 +222,13 @@ export interface NodePulsesTable {
   reported_at: Timestamp | null
   in_flight: Defaulted<number>
   probed_at: Timestamp | null
+}
+
+export interface NodeUnloadsTable {
+  model: string
+  node_id: string
+  requested_by: string
+  created_at: Defaulted<Timestamp>
 }
 
 export interface NodesTable {
@@ -244,6 +257,7 @@ export interface NodesTable {
   created_at: Defaulted<Timestamp>
   approved_at: Timestamp | null
   approved_by: string | null
+  prefetch_models: Defaulted<string[]>
 }
 
 export interface OperationNodesTable {
@@ -272,7 +286,15 @@ export interface OperationNodesTable {
 
 export interface OperationsTable {
   id: string
-  kind: 'backend.install' | 'backend.upgrade' | 'backend.delete' | 'model.install' | 'model.load' | 'model.unload' | 'model.delete'
+  kind:
+    | 'backend.install'
+    | 'backend.upgrade'
+    | 'backend.delete'
+    | 'model.install'
+    | 'model.load'
+    | 'model.unload'
+    | 'model.delete'
+    | 'model.prefetch'
   backend: string | null
   model: string | null
   requested_by: string
@@ -369,7 +391,9 @@ export interface Database {
   model_removals: ModelRemovalsTable
   model_uploads: ModelUploadsTable
   models: ModelsTable
+  node_prefetches: NodePrefetchesTable
   node_pulses: NodePulsesTable
+  node_unloads: NodeUnloadsTable
   nodes: NodesTable
   operation_nodes: OperationNodesTable
   operations: OperationsTable

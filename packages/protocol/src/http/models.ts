@@ -187,7 +187,7 @@ export const PlacementNode = z.object({
   /** Why it is excluded; empty when it is eligible. */
   reason: z.string(),
   score: z.number(),
-  /** The same in one word: `agent`, `status`, `old_worker`, `selector`, `spread`, `unfit`, `disk`, `memory` or `places`. */
+  /** The same in one word: `agent`, `status`, `old_worker`, `selector`, `unloaded`, `spread`, `unfit`, `disk`, `memory` or `places`. */
   excluded_by: z.string().nullable().optional(),
 })
 export type PlacementNode = z.infer<typeof PlacementNode>
@@ -263,6 +263,8 @@ export type ValidatedConfig = z.infer<typeof ValidatedConfig>
 /** `localai`: converts also a configuration without any key that only LocalAI has. */
 const ConfigOrigin = z.enum(['localai'])
 const params = z.object({ name: ModelName })
+/** Without it, the whole model. */
+const onNode = z.strictObject({ node_id: NodeId.optional() })
 const accepted = z.object({ operation_id: OperationId })
 
 export const modelRoutes = {
@@ -320,8 +322,10 @@ export const modelRoutes = {
     method: 'DELETE',
     path: '/api/models/:name',
     access: 'admin',
-    summary: 'Delete a model: its configuration at once, then its replicas and files on all nodes',
+    summary:
+      'Delete a model: its configuration at once, then its replicas and files on all nodes; with `node`, replicas and files on that node only',
     params,
+    query: z.object({ node: NodeId.optional() }),
     response: accepted,
     status: 202,
   }),
@@ -329,9 +333,9 @@ export const modelRoutes = {
     method: 'POST',
     path: '/api/models/:name/load',
     access: 'admin',
-    summary: 'Load a model: at least max(1, min_replicas) replicas',
+    summary: 'Load a model: at least max(1, min_replicas) replicas; with `node_id`, a replica on that node',
     params,
-    body: z.strictObject({}),
+    body: onNode,
     response: accepted,
     status: 202,
   }),
@@ -339,9 +343,24 @@ export const modelRoutes = {
     method: 'POST',
     path: '/api/models/:name/unload',
     access: 'admin',
-    summary: 'Unload a model: drain all replicas and keep it unloaded',
+    summary: 'Unload a model: drain all replicas and keep it unloaded; with `node_id`, on that node only',
     params,
-    body: z.strictObject({}),
+    body: onNode,
+    response: accepted,
+    status: 202,
+  }),
+  prefetch: route({
+    method: 'POST',
+    path: '/api/models/:name/prefetch',
+    access: 'admin',
+    summary: 'Fetch the files of a model to nodes without starting it; all nodes that the model may run on by default',
+    params,
+    body: z
+      .strictObject({
+        nodes: z.array(NodeId).min(1, 'nodes is a list of node ids, or left out for all').max(10_000).optional(),
+        selector: Selector.optional(),
+      })
+      .refine((body) => body.nodes === undefined || body.selector === undefined, { message: 'name nodes or a selector, not both' }),
     response: accepted,
     status: 202,
   }),

@@ -32,6 +32,8 @@ export const NodeView = z.object({
   last_seen_at: z.string().nullable(),
   in_flight: z.number(),
   models: z.array(z.string()),
+  /** Models that an administrator unloaded on this node alone: they do not start there. */
+  unloaded_models: z.array(z.string()).optional(),
   backends: z.array(z.string()),
   pending_ops: z.number(),
 })

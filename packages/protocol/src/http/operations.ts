@@ -13,6 +13,7 @@ export const OperationKind = z.enum([
   'model.load',
   'model.unload',
   'model.delete',
+  'model.prefetch',
 ])
 export type OperationKind = z.infer<typeof OperationKind>
 

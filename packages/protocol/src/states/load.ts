@@ -158,7 +158,10 @@ export function stepLoad(load: Load, event: LoadEvent, facts: LoadFacts): Load |
     case 'unpinned':
       return isUnplaced(load) && load.pin !== null ? { ...waiting(load, now), pin: null } : null
     case 'node_away':
-      return load.state === 'waiting' || load.state === 'failed' ? null : { ...waiting(load, now), pin: null }
+      // A prefetch is of its node alone, and waits for it.
+      return load.state === 'waiting' || load.state === 'failed'
+        ? null
+        : { ...waiting(load, now), pin: load.purpose === 'stage' ? load.pin : null }
     case 'returned':
       return isUnplaced(load) || load.state === 'installing' ? returned(load, event, now) : null
     case 'revision_changed':

@@ -35,7 +35,7 @@ type ModelAction = 'load' | 'unload' | 'delete' | 'install'
 const requests: Readonly<Record<ModelAction, (name: ModelName) => Promise<{ operation_id: OperationId }>>> = {
   load: (name) => call(modelRoutes.load, { params: { name }, body: {} }),
   unload: (name) => call(modelRoutes.unload, { params: { name }, body: {} }),
-  delete: (name) => call(modelRoutes.remove, { params: { name } }),
+  delete: (name) => call(modelRoutes.remove, { params: { name }, query: {} }),
   install: (name) => call(modelRoutes.install, { body: { model: name } }),
 }
 

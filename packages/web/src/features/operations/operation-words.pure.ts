@@ -19,11 +19,15 @@ const verbs: Readonly<Record<OperationKind, string>> = {
   'model.load': 'Load model',
   'model.unload': 'Unload model',
   'model.delete': 'Delete model',
+  'model.prefetch': 'Prefetch model',
 }
 export const kindChoices = [
   { value: '', label: 'All kinds' },
   ...(['backend.install', 'backend.upgrade', 'backend.delete'] as const).map((value) => ({ value, label: `${verbs[value]} backend` })),
-  ...(['model.install', 'model.load', 'model.unload', 'model.delete'] as const).map((value) => ({ value, label: verbs[value] })),
+  ...(['model.install', 'model.load', 'model.unload', 'model.delete', 'model.prefetch'] as const).map((value) => ({
+    value,
+    label: verbs[value],
+  })),
 ]
 
 /** `Install llama`, `Load model tiny`. */
