@@ -7,6 +7,7 @@ const settle = (flags: SettingsSources['flags'], before: RememberedSettings = {}
 const all = {
   name: 'gpu-1',
   labels: 'a=b',
+  'prefetch-models': 'tiny,team/big',
   type: 'agent',
   'gateway-listen': '10.0.0.5:9000',
   'gateway-url': 'https://w.example',
@@ -29,6 +30,8 @@ describe('the remembered settings of a worker', () => {
     ['name', 'gpu-2', { name: 'gpu-2' }],
     ['labels', 'c=d', { labels: { c: 'd' } }],
     ['labels', '', { labels: {} }],
+    ['prefetch-models', 'tiny, other', { prefetchModels: ['tiny', 'other'] }],
+    ['prefetch-models', '', { prefetchModels: [] }],
     ['type', 'backend', { type: 'backend' }],
     ['gateway-listen', ':9001', { gatewayListen: ':9001' }],
     ['gateway-listen', '', { gatewayListen: undefined }],

@@ -1,7 +1,7 @@
 // The settings of a worker. Most are remembered: `muster worker` alone brings back the same node with the same settings.
 import { z } from 'zod'
 import { choice, defineSettings, int, list, map, parseBytes, secret, type Setting, type SettingsOf, string } from '@muster/host'
-import { Labels, NodeName, NodeType } from '@muster/protocol'
+import { Labels, NodeName, NodeType, PrefetchModels } from '@muster/protocol'
 import { findAllowListProblem } from '@muster/source'
 import { controllerOrigin } from './controllers/controller-urls.ts'
 import { parseListenAddress } from './gateway/listen-address.ts'
@@ -11,6 +11,12 @@ import { modelFileSettings } from './models/settings.ts'
 const withoutDefault = <T>(setting: Setting<T>): Setting<T | undefined> => ({ ...setting, default: undefined })
 /** An empty text resets a remembered setting to its default. */
 const orEmpty = (check: (text: string) => string | null) => (text: string) => (text === '' ? null : check(text))
+
+/** Names without commas may be separated by them on the command line too. */
+const separated = (setting: Setting<readonly string[]>): Setting<readonly string[]> => ({
+  ...setting,
+  parse: (values) => setting.parse(values.flatMap((value) => value.split(',').map((name) => name.trim())).filter((name) => name !== '')),
+})
 
 export const workerSettings = defineSettings({
   join: string({
@@ -31,6 +37,15 @@ export const workerSettings = defineSettings({
       help: 'k=v,…: labels of this node, for selectors; "" takes them away',
       check: (labels) => problemOf(Labels, labels),
     }),
+  ),
+  prefetchModels: withoutDefault(
+    separated(
+      list({
+        flag: 'prefetch-models',
+        check: (names) => problemOf(PrefetchModels, names),
+        help: 'name,…: models whose files this node fetches without a load, from its start on; "" takes them away',
+      }),
+    ),
   ),
   type: withoutDefault(
     choice({ flag: 'type', values: NodeType.options, default: 'backend', help: 'an agent node joins the cluster but has no backends' }),
@@ -85,6 +100,7 @@ function problemOf(schema: z.ZodType, value: unknown): string | null {
 export const RememberedSettings = z.object({
   name: z.string().optional(),
   labels: Labels.optional(),
+  prefetch_models: PrefetchModels.optional(),
   type: NodeType.optional(),
   gateway_listen: z.string().optional(),
   gateway_url: z.string().optional(),
@@ -95,7 +111,8 @@ export const RememberedSettings = z.object({
 export type RememberedSettings = z.infer<typeof RememberedSettings>
 
 /** The settings in effect. */
-export type EffectiveSettings = Omit<WorkerSettings, 'labels' | 'type'> & Readonly<{ labels: Labels; type: NodeType }>
+export type EffectiveSettings = Omit<WorkerSettings, 'labels' | 'type' | 'prefetchModels'> &
+  Readonly<{ labels: Labels; type: NodeType; prefetchModels: readonly string[] }>
 
 /** The given setting, else the remembered one, else the default. An empty text is the default. */
 export function mergeSettings(given: WorkerSettings, before: RememberedSettings): EffectiveSettings {
@@ -104,6 +121,7 @@ export function mergeSettings(given: WorkerSettings, before: RememberedSettings)
     ...given,
     name: text(given.name, before.name),
     labels: given.labels ?? before.labels ?? {},
+    prefetchModels: given.prefetchModels ?? before.prefetch_models ?? [],
     type: given.type ?? before.type ?? 'backend',
     gatewayListen: text(given.gatewayListen, before.gateway_listen),
     gatewayUrl: text(given.gatewayUrl, before.gateway_url),
@@ -116,6 +134,7 @@ export function mergeSettings(given: WorkerSettings, before: RememberedSettings)
 export const rememberedSettings = (settings: EffectiveSettings): RememberedSettings => ({
   name: settings.name,
   labels: settings.labels,
+  prefetch_models: PrefetchModels.parse(settings.prefetchModels),
   type: settings.type,
   gateway_listen: settings.gatewayListen,
   gateway_url: settings.gatewayUrl,

@@ -11,6 +11,7 @@ import { revisionOf } from './config.ts'
 import { createJobsLoop } from './jobs-loop.ts'
 import { createModelCatalogue, findModel } from './model-catalogue.ts'
 import { createReceiveUpload } from './model-files.ts'
+import { createPrefetchLoop } from './prefetch-loop.ts'
 import { createRemovals } from './removals.ts'
 import { createShowModels } from './view.ts'
 
@@ -36,6 +37,7 @@ export function createModels({ bus, store, settings, holder, clock, log, ...ways
     ...{ bus, removals: store.modelRemovals, holder, intervalMs, random: Math.random, clock, log },
     retry: { baseMs: settings.opRetryBase, maxMs: settings.opRetryMax },
   })
+  const prefetches = createPrefetchLoop({ store: store.nodeModels, onSubmitted: jobs.wake, intervalMs, clock, log })
   const loadInfo = createKeepLoadInfo({ loadInfo: store.loadInfo, clock, log })
   return {
     show,
@@ -47,10 +49,11 @@ export function createModels({ bus, store, settings, holder, clock, log, ...ways
     wake(): void {
       jobs.wake()
       removals.wake()
+      prefetches.wake()
     },
     /** Runs until aborted. */
     async run(signal: AbortSignal): Promise<void> {
-      await Promise.all([jobs.run(signal), removals.run(signal), loadInfo.run(signal)])
+      await Promise.all([jobs.run(signal), removals.run(signal), prefetches.run(signal), loadInfo.run(signal)])
     },
   }
 }

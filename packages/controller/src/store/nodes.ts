@@ -143,6 +143,7 @@ const reported = (registration: Registration) => ({
   capability: registration.capability,
   gateway_url: registration.gateway_url,
   reported_labels: JSON.stringify(registration.labels),
+  prefetch_models: [...new Set(registration.prefetch_models)],
   incarnation: registration.incarnation,
 })
 

@@ -1,6 +1,6 @@
 // /api/node: requests of workers, signed with the node's key.
 import { z } from 'zod'
-import { Digest, Incarnation, NodeId, NodeName, NodeStatus, NodeType, plainText, PublicKey } from '../ids.ts'
+import { Digest, Incarnation, ModelName, NodeId, NodeName, NodeStatus, NodeType, plainText, PublicKey } from '../ids.ts'
 import { Heartbeat, Resources } from '../messages/node.ts'
 import { route } from './define.ts'
 import { GalleryAddress } from './galleries.ts'
@@ -15,6 +15,9 @@ export const signedText = (request: { method: string; path: string; timestamp: s
   `${request.method}\n${request.path}\n${request.timestamp}\n${request.bodySha256}`
 
 export const features = ['async', 'progress', 'upgrade'] as const
+
+/** Models whose files a worker wants from its start, without a load. */
+export const PrefetchModels = z.array(ModelName).max(256, 'at most 256 models are prefetched for a worker')
 
 export const Registration = z.object({
   name: NodeName,
@@ -36,6 +39,7 @@ export const Registration = z.object({
     ])
     .default(''),
   labels: Labels.default({}),
+  prefetch_models: PrefetchModels.default([]),
   resources: Resources.default(() => Resources.parse({})),
   incarnation: Incarnation,
 })

@@ -155,6 +155,7 @@ export function describeWorker(facts: RegistrationFacts): z.input<typeof Registr
     capability: monitor.capability(),
     gateway_url: gatewayUrl,
     labels: settings.labels,
+    prefetch_models: [...settings.prefetchModels],
     resources: monitor.resources(),
     incarnation,
   }
