@@ -309,6 +309,21 @@ describe('a prefetch', () => {
     ],
   ])('%s', (_, fields, verdict) => expect(decideJob(about(fields))).toMatchObject(verdict))
 
+  it('ends when its last node was removed', () => {
+    expect(
+      decideJob(
+        about({
+          nodes: [
+            { id: a, status: 'success', shown: null },
+            { id: b, status: 'cancelled', shown: null },
+          ],
+        }),
+      ),
+    ).toMatchObject({
+      end: { outcome: 'succeeded' },
+    })
+  })
+
   it('is no part of an install of the same model', () => {
     expect(decideJob(job({ kind: 'model.install', loads: [stagedOn(a, { state: 'ready' })] }))).toMatchObject({
       end: { outcome: 'cancelled', message: 'the files are no longer fetched' },

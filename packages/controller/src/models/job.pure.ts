@@ -26,8 +26,10 @@ export function decideJob(job: Job): Verdict {
 }
 
 /** A node is settled when its files are deleted, or when the node is removed. */
-function decideDelete({ nodes }: Job): Verdict {
-  if (openOf(nodes).length > 0) return nothing
+const decideDelete = ({ nodes }: Job): Verdict => (openOf(nodes).length > 0 ? nothing : endOf(nodes))
+
+/** For an operation that ends with its nodes. */
+function endOf(nodes: Job['nodes']): Verdict {
   const has = (status: string): boolean => nodes.some((node) => node.status === status)
   return ended(has('error') ? 'failed' : has('cancelled') && !has('success') ? 'cancelled' : 'succeeded', '')
 }
@@ -143,6 +145,8 @@ function decideCancelled(stage: LoadBrief | undefined): Verdict {
 
 /** Each node has a load of its own, which is pinned to it. The last settled node ends the operation. */
 function decidePrefetch(job: Job): Verdict {
+  // The last node was removed.
+  if (openOf(job.nodes).length === 0) return endOf(job.nodes)
   const own = job.loads.filter(({ purpose, operationId }) => purpose === 'stage' && operationId === job.id)
   const show: Verdict['show'][number][] = []
   const settle: Verdict['settle'][number][] = []

@@ -82,7 +82,8 @@ export class ModelJobStore {
         and (o.kind <> 'model.delete' or not exists (select from operation_nodes n where n.operation_id = o.id and n.status = 'open'))
         and (o.kind <> 'model.prefetch' or o.cancel_requested or exists (
           select from operation_nodes n left join loads l on l.model = o.model and l.purpose = 'stage' and l.pinned_node_id = n.node_id
-          where n.operation_id = o.id and n.status = 'open' and (l.state is null or l.state <> 'waiting' or n.shown <> 'queued')))
+          where n.operation_id = o.id and n.status = 'open' and (l.state is null or l.state <> 'waiting' or n.shown <> 'queued'))
+          or not exists (select from operation_nodes n where n.operation_id = o.id and n.status = 'open'))
       order by o.created_at`.execute(this.#db)
     return rows.map((row) => OperationId.parse(row.id))
   }
