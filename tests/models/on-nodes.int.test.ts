@@ -6,6 +6,7 @@ import { adminKey, createProcesses, nodesOf, startFileServer, waitFor, type ApiC
 import { afterAll, beforeAll, describe, expect, inject, it } from 'vitest'
 import { startFleet, type Fleet } from '../fleet/fleet-world.ts'
 import { noise } from '../install/worker-world.ts'
+import { visitWeb } from '../web/web-world.ts'
 
 type SeenOperation = Readonly<{
   kind: string
@@ -61,7 +62,7 @@ const start = async (path: string, body: object): Promise<SeenOperation> => {
 }
 const reasonAt = async (model: string, name: string): Promise<string> => {
   const { body } = await api(1).get(`/api/models/${model}/placement`)
-  return (body['nodes'] as { node_name: string; reason: string }[]).find((node) => node.node_name === name)?.reason ?? ''
+  return (body['nodes'] as unknown as { node_name: string; reason: string }[]).find((node) => node.node_name === name)?.reason ?? ''
 }
 const muster = async (...args: string[]): Promise<{ code: number | null; output: string }> => {
   const cli = await processes.muster(args, { env: { MUSTER_URL: api(1).url, MUSTER_ADMIN_KEY: adminKey } })
@@ -153,6 +154,35 @@ describe('a model on one node alone', () => {
   })
 })
 
+describe('in the browser', () => {
+  it('a replica is unloaded on its node, which says so, and loaded there again', async () => {
+    await world.putModel('paged', {}, { scheduling: { min_replicas: 1, node_selector: { 'node.name': 'one' } } })
+    await untilReadyOn('paged', ['one'])
+    await using visitor = await visitWeb({ api: api() }, { path: `/nodes/${await idOf('one')}` })
+    const { page } = visitor
+    await page.getByRole('button', { name: 'Actions for paged on one' }).click()
+    await page.getByRole('button', { name: 'Unload on this node…' }).click()
+    await page.getByRole('dialog', { name: 'Unload paged on one' }).getByRole('button', { name: 'Unload paged on one' }).click()
+    await page.getByRole('dialog', { name: 'Unload model paged' }).getByText('Done').first().waitFor()
+    await page.keyboard.press('Escape')
+    await page.getByRole('button', { name: 'Load paged on this node' }).waitFor()
+    await visitor.goto('/models/paged?tab=placement')
+    await page.getByRole('row', { name: 'one' }).getByText(offNode).waitFor()
+    await page.getByRole('button', { name: 'Actions for paged on one' }).click()
+    await page.getByRole('button', { name: 'Load on this node' }).click()
+    await page.getByRole('dialog', { name: 'Load model paged' }).getByText('Done').first().waitFor()
+    await untilReadyOn('paged', ['one'])
+    await visitor.goto('/models/paged')
+    await page.getByRole('button', { name: 'Actions for paged on one' }).click()
+    await page.getByRole('button', { name: 'Delete on this node…' }).click()
+    await page.getByRole('dialog', { name: 'Delete paged on one' }).getByText('The model itself stays.').waitFor()
+    await page.getByRole('button', { name: 'Delete paged on one' }).click()
+    await untilReadyOn('paged', [])
+    expect(visitor.problems()).toEqual([])
+    await start('/api/models/paged/unload', {})
+  })
+})
+
 describe('the files of a model', () => {
   it('are prefetched to chosen nodes without a process, also to one that was away', async () => {
     await world.putModel('files', {}, { parameters: { model: 'weights.bin' }, files: files() })
@@ -222,7 +252,13 @@ describe('the files of a model', () => {
     expect(await world.model('files')).toMatchObject({ state: 'unloaded' })
     await world.putModel('later', {}, { parameters: { model: 'weights.bin' }, files: files() })
     const ofWorker = async (): Promise<string[]> =>
-      ((await api(1).get('/api/operations?state=finished')).body['operations'] as { requested_by: string; model: string; state: string }[])
+      (
+        (await api(1).get('/api/operations?state=finished')).body['operations'] as unknown as {
+          requested_by: string
+          model: string
+          state: string
+        }[]
+      )
         .filter(({ requested_by: by }) => by === 'worker three (--prefetch-models)')
         .map(({ model, state }) => `${model} ${state}`)
         .toSorted()

@@ -170,11 +170,11 @@ describe('a load', () => {
     ],
     [
       'that stages files for its node waits for that node',
-      { ...states.starting, purpose: 'stage', pin: nodeId } as Load,
+      { ...states.starting, purpose: 'stage', pin: nodeId },
       events.node_away,
       { state: 'waiting', pin: nodeId },
     ],
-    ['of a replica may go to another node', { ...states.starting, pin: nodeId } as Load, events.node_away, { state: 'waiting', pin: null }],
+    ['of a replica may go to another node', { ...states.starting, pin: nodeId }, events.node_away, { state: 'waiting', pin: null }],
     [
       'whose slot is taken on its node has not failed, and is looked at soon',
       { ...states.starting, attempts: 2 },

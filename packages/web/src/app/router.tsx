@@ -103,7 +103,8 @@ const nodes = createRoute({
 const node = createRoute({
   getParentRoute: () => root,
   path: '/nodes/$id',
-  validateSearch: z.object({ tab: text, model: text, q: text, act: text }),
+  /** `act` on the model `on`: the open confirmation. */
+  validateSearch: z.object({ tab: text, model: text, q: text, act: text, on: text }),
   component: lazyRouteComponent(() => import('../pages/node-page.tsx'), 'NodePage'),
 })
 const backends = createRoute({
@@ -127,7 +128,8 @@ const newModel = createRoute({
 const model = createRoute({
   getParentRoute: () => root,
   path: '/models/$name',
-  validateSearch: z.object({ tab: text, act: text }),
+  /** `act` on the node `on`: the open confirmation. */
+  validateSearch: z.object({ tab: text, act: text, on: text }),
   component: lazyRouteComponent(() => import('../pages/model-page.tsx'), 'ModelPage'),
 })
 const operations = createRoute({

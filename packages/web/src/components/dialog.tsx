@@ -130,7 +130,7 @@ export function recordHistory(router: AnyRouter): void {
   router.history.subscribe(record)
 }
 
-type Key = 'op' | 'add' | 'act' | 'node' | 'picked' | 'backend' | 'model' | 'open'
+type Key = 'op' | 'add' | 'act' | 'node' | 'on' | 'picked' | 'backend' | 'model' | 'open'
 
 /**
  * Closes what these search parameters opened, so that "back" does not open it again: goes one step back where that is the

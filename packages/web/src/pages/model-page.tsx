@@ -2,7 +2,7 @@
 import { type ModelView } from '@muster/protocol'
 import { useQuery } from '@tanstack/react-query'
 import { getRouteApi, Link } from '@tanstack/react-router'
-import { modelReplicasQuery, modelsQuery, statsQuery } from '../api/queries.ts'
+import { modelReplicasQuery, modelsQuery, nodesQuery, statsQuery } from '../api/queries.ts'
 import { Button, buttonClass } from '../components/button.tsx'
 import { Empty, Loaded } from '../components/loaded.tsx'
 import { Page } from '../components/page.tsx'
@@ -13,7 +13,8 @@ import { ConfigTab } from '../features/models/config-tab.tsx'
 import { FilesTab } from '../features/models/files-tab.tsx'
 import { ModelFailure, ModelStateMark, useLoadProgress } from '../features/models/model-state.tsx'
 import { ModelActionSheet, useModelAction } from '../features/models/model-actions.tsx'
-import { modelSentence } from '../features/models/model-words.pure.ts'
+import { isNodeModelAction, modelSentence } from '../features/models/model-words.pure.ts'
+import { NodeModelSheet } from '../features/models/node-model-actions.tsx'
 import { PlacementTab } from '../features/models/placement-tab.tsx'
 import { ReplicasTab } from '../features/models/replicas-tab.tsx'
 import { SchedulingTab } from '../features/models/scheduling-tab.tsx'
@@ -42,7 +43,8 @@ export function ModelPage() {
 }
 
 function Model({ model }: { readonly model: ModelView }) {
-  const { tab = 'replicas', act } = route.useSearch()
+  const { tab = 'replicas', act, on } = route.useSearch()
+  const node = useQuery(nodesQuery).data?.find(({ id }) => id === on)
   const close = useClose('act')
   const sentence = useSentence(model)
   const replicas = useQuery(modelReplicasQuery(model.name)).data
@@ -59,6 +61,7 @@ function Model({ model }: { readonly model: ModelView }) {
       <Tabs label="Model views" tabs={tabs} selected={tab} />
       <TabContent tab={tab} model={model} />
       {(act === 'unload' || act === 'delete') && <ModelActionSheet model={model} act={act} onClose={close} />}
+      {isNodeModelAction(act) && node !== undefined && <NodeModelSheet model={model.name} node={node} act={act} />}
     </Page>
   )
 }

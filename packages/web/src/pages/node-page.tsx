@@ -10,6 +10,8 @@ import { Tabs } from '../components/tabs.tsx'
 import { useNow } from '../components/time.tsx'
 import { useClose } from '../components/dialog.tsx'
 import { ApproveButton, NodeActionSheet, isNodeAction, useNodeChange } from '../features/nodes/node-actions.tsx'
+import { isNodeModelAction } from '../features/models/model-words.pure.ts'
+import { NodeModelSheet } from '../features/models/node-model-actions.tsx'
 import { NodeBackends, NodeDetails, NodeReplicas, NodeIntents } from '../features/nodes/node-tabs.tsx'
 import { NodeLabels, VramBudget } from '../features/nodes/node-settings.tsx'
 import { NodeLogs } from '../features/nodes/node-logs.tsx'
@@ -42,7 +44,7 @@ export function NodePage() {
 }
 
 function NodeDetail({ node }: { readonly node: NodeView }) {
-  const { act } = route.useSearch()
+  const { act, on } = route.useSearch()
   const navigate = useNavigate()
   const close = useClose('act')
   return (
@@ -58,6 +60,7 @@ function NodeDetail({ node }: { readonly node: NodeView }) {
           onDone={act === 'remove' ? () => void navigate({ to: '/nodes', replace: true }) : close}
         />
       )}
+      {isNodeModelAction(act) && on !== undefined && <NodeModelSheet model={on} node={node} act={act} />}
     </Page>
   )
 }

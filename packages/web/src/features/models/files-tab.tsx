@@ -10,6 +10,7 @@ import { Section } from '../../components/page.tsx'
 import { Bar } from '../../components/state.tsx'
 import { Cell, Row, Table } from '../../components/table.tsx'
 import { plural } from '../../format.ts'
+import { useModelAction } from './model-actions.tsx'
 
 export function FilesTab({ model }: { readonly model: ModelView }) {
   const { files } = model.config
@@ -30,8 +31,25 @@ export function FilesTab({ model }: { readonly model: ModelView }) {
           ))}
         </Table>
       )}
+      {files.length > 0 && <PrefetchFiles model={model} />}
       <UploadFile model={model} />
     </div>
+  )
+}
+
+function PrefetchFiles({ model }: { readonly model: ModelView }) {
+  const prefetch = useModelAction('prefetch')
+  return (
+    <Section title="Prefetch">
+      <p className="text-soft">
+        Fetches the files to every node that the model may run on, without starting it. The Placement tab does it for one node.
+      </p>
+      <div>
+        <Button isBusy={prefetch.isPending} onClick={() => prefetch.mutate(model.name)}>
+          Prefetch to all nodes
+        </Button>
+      </div>
+    </Section>
   )
 }
 

@@ -30,12 +30,13 @@ export function ModelActionSheet({ model, act, onClose }: { model: ModelView; ac
   )
 }
 
-type ModelAction = 'load' | 'unload' | 'delete' | 'install'
+type ModelAction = 'load' | 'unload' | 'delete' | 'install' | 'prefetch'
 
 const requests: Readonly<Record<ModelAction, (name: ModelName) => Promise<{ operation_id: OperationId }>>> = {
   load: (name) => call(modelRoutes.load, { params: { name }, body: {} }),
   unload: (name) => call(modelRoutes.unload, { params: { name }, body: {} }),
   delete: (name) => call(modelRoutes.remove, { params: { name }, query: {} }),
+  prefetch: (name) => call(modelRoutes.prefetch, { params: { name }, body: {} }),
   install: (name) => call(modelRoutes.install, { body: { model: name } }),
 }
 

@@ -143,6 +143,21 @@ export function deleteEffects({ name, config: { files } }: ModelView, replicas: 
   ]
 }
 
+export type NodeModelAction = 'unload-here' | 'delete-here'
+
+export const isNodeModelAction = (act: string | undefined): act is NodeModelAction => act === 'unload-here' || act === 'delete-here'
+
+export function nodeModelEffects(act: NodeModelAction, { model, node }: { readonly model: string; readonly node: string }): string[] {
+  return [
+    `Stops the replicas of ${model} on ${node} once their requests are answered. Replicas on other nodes serve on.`,
+    `It does not start on ${node} again, also across restarts, until it is loaded there or its scheduling changes.`,
+    `If its minimum requires it, a replica starts on another node.`,
+    ...(act === 'delete-here'
+      ? [`Its files on ${node} are deleted unless another model uses them. The model itself stays.`]
+      : ['Its files stay on the node.']),
+  ]
+}
+
 interface SaveEffect {
   readonly changes: 'nothing' | 'metadata' | 'revision'
   readonly sentence: string

@@ -10,6 +10,7 @@ import { Section } from '../../components/page.tsx'
 import { Pill, type Tone } from '../../components/state.tsx'
 import { Cell, Row, Table } from '../../components/table.tsx'
 import { formatCount, listNames, plural } from '../../format.ts'
+import { PlaceMenu } from './node-model-actions.tsx'
 import { changeSentence, comparePlacement, type NodeChange } from './placement.pure.ts'
 
 export function PlacementTab({ model }: { readonly model: ModelView }) {
@@ -27,12 +28,12 @@ export function PlacementTab({ model }: { readonly model: ModelView }) {
         </Empty>
       }
     >
-      {(view) => <Nodes view={view} />}
+      {(view) => <Nodes view={view} model={model.name} />}
     </Loaded>
   )
 }
 
-function Nodes({ view }: { readonly view: PlacementView }) {
+function Nodes({ view, model }: { readonly view: PlacementView; readonly model: string }) {
   const count = view.nodes.filter(({ eligible }) => eligible).length
   return (
     <div className="flex flex-col gap-3">
@@ -42,7 +43,7 @@ function Nodes({ view }: { readonly view: PlacementView }) {
           : `${count} of ${plural(view.nodes.length, 'node')} can run another replica; the first one is preferred.`}
       </p>
       <Eviction view={view} />
-      <Table label="Placement" columns={['Node', 'Eligibility', 'Score', 'Reason']}>
+      <Table label="Placement" columns={['Node', 'Eligibility', 'Score', 'Reason', '']}>
         {view.nodes.map((node) => (
           <Row key={node.node_id} aria-label={node.node_name}>
             <Cell className="max-w-72 [overflow-wrap:anywhere]">
@@ -57,6 +58,9 @@ function Nodes({ view }: { readonly view: PlacementView }) {
             </Cell>
             <Cell>{node.eligible ? formatCount(node.score) : ''}</Cell>
             <Cell className="[overflow-wrap:anywhere]">{node.reason}</Cell>
+            <Cell>
+              <PlaceMenu model={model} node={{ id: node.node_id, name: node.node_name }} />
+            </Cell>
           </Row>
         ))}
       </Table>

@@ -8,6 +8,7 @@ import { Empty, Loaded } from '../../components/loaded.tsx'
 import { Cell, Row, Table } from '../../components/table.tsx'
 import { When } from '../../components/time.tsx'
 import { ReplicaStateMark } from './model-state.tsx'
+import { NodeModelMenu } from './node-model-actions.tsx'
 
 export function ReplicasTab({ model }: { readonly model: ModelView }) {
   const replicas = useQuery(modelReplicasQuery(model.name))
@@ -63,6 +64,7 @@ function ReplicaRow({ replica, model }: { readonly replica: ReplicaView; readonl
         >
           Logs
         </Link>
+        {replica.state !== 'exited' && <NodeModelMenu model={model.name} node={{ id: nodeId, name: node }} on={nodeId} />}
       </Cell>
     </Row>
   )

@@ -3,6 +3,7 @@ import { useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
 import type { IntentView, NodeView } from '@muster/protocol'
 import { nodeBackendsQuery, nodeIntentsQuery, nodeReplicasQuery, upgradesQuery } from '../../api/queries.ts'
+import { Button } from '../../components/button.tsx'
 import { ShortId } from '../../components/copy.tsx'
 import { Empty, Loaded } from '../../components/loaded.tsx'
 import { Pill, type Tone } from '../../components/state.tsx'
@@ -10,6 +11,7 @@ import { Cell, Fact, Facts, Row, Table } from '../../components/table.tsx'
 import { When } from '../../components/time.tsx'
 import { DamagedPill } from '../backends/installed-list.tsx'
 import { ReplicaStateMark } from '../models/model-state.tsx'
+import { NodeModelMenu, useNodeModelAction } from '../models/node-model-actions.tsx'
 import { describeMachine } from './node-words.pure.ts'
 
 export function NodeReplicas({ node }: { readonly node: NodeView }) {
@@ -24,41 +26,69 @@ export function NodeReplicas({ node }: { readonly node: NodeView }) {
     </Empty>
   )
   return (
-    <Loaded query={replicas} what="replicas" empty={empty}>
-      {(all) => (
-        <Table label="Replicas" columns={['Model', 'State', 'In flight', 'Revision', 'Started', 'Logs']}>
-          {all.map((replica) => (
-            <Row key={replica.id}>
-              <Cell>
-                <Link to="/models/$name" params={{ name: replica.model }} className="font-medium underline-offset-2 hover:underline">
-                  {replica.model}
-                </Link>
-              </Cell>
-              <Cell>
-                <ReplicaStateMark replica={replica} />
-              </Cell>
-              <Cell>{replica.in_flight}</Cell>
-              <Cell>
-                <ShortId id={replica.revision} what="revision" />
-              </Cell>
-              <Cell>
-                <When at={replica.started_at} />
-              </Cell>
-              <Cell>
-                <Link
-                  to="."
-                  search={(before) => ({ ...before, tab: 'logs', model: replica.model })}
-                  aria-label={`Logs of ${replica.model}`}
-                  className="underline"
-                >
-                  Logs
-                </Link>
-              </Cell>
-            </Row>
-          ))}
-        </Table>
-      )}
-    </Loaded>
+    <>
+      <Loaded query={replicas} what="replicas" empty={empty}>
+        {(all) => (
+          <Table label="Replicas" columns={['Model', 'State', 'In flight', 'Revision', 'Started', 'Logs', '']}>
+            {all.map((replica) => (
+              <Row key={replica.id}>
+                <Cell>
+                  <Link to="/models/$name" params={{ name: replica.model }} className="font-medium underline-offset-2 hover:underline">
+                    {replica.model}
+                  </Link>
+                </Cell>
+                <Cell>
+                  <ReplicaStateMark replica={replica} />
+                </Cell>
+                <Cell>{replica.in_flight}</Cell>
+                <Cell>
+                  <ShortId id={replica.revision} what="revision" />
+                </Cell>
+                <Cell>
+                  <When at={replica.started_at} />
+                </Cell>
+                <Cell>
+                  <Link
+                    to="."
+                    search={(before) => ({ ...before, tab: 'logs', model: replica.model })}
+                    aria-label={`Logs of ${replica.model}`}
+                    className="underline"
+                  >
+                    Logs
+                  </Link>
+                </Cell>
+                <Cell>{replica.state !== 'exited' && <NodeModelMenu model={replica.model} node={node} on={replica.model} />}</Cell>
+              </Row>
+            ))}
+          </Table>
+        )}
+      </Loaded>
+      <UnloadedModels node={node} />
+    </>
+  )
+}
+
+/** Models that stay off this node until they are loaded here. */
+function UnloadedModels({ node }: { readonly node: NodeView }) {
+  const load = useNodeModelAction('load')
+  const { unloaded_models: models = [] } = node
+  if (models.length === 0) return null
+  return (
+    <section aria-label="Models unloaded on this node" className="mt-4 flex flex-col gap-2">
+      <h3 className="font-medium">Unloaded on this node by an administrator</h3>
+      <ul className="flex flex-col gap-1">
+        {models.map((model) => (
+          <li key={model} className="flex items-center gap-2">
+            <Link to="/models/$name" params={{ name: model }} className="underline-offset-2 hover:underline">
+              {model}
+            </Link>
+            <Button aria-label={`Load ${model} on this node`} isBusy={load.isPending} onClick={() => load.mutate({ model, node })}>
+              Load
+            </Button>
+          </li>
+        ))}
+      </ul>
+    </section>
   )
 }
 
