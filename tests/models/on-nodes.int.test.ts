@@ -39,7 +39,7 @@ const isKept = async (name: string): Promise<boolean> =>
   (await readdir(join(world.directory, `worker-${name}`, 'models', 'blobs', 'sha256')).catch((): string[] => [])).includes(sha256)
 const readyOn = async (model: string): Promise<string[]> =>
   (await world.replicas(model))
-    .filter(({ state }) => state === 'ready')
+    .filter(({ state, reachable }) => state === 'ready' && reachable)
     .map(({ node_name: name }) => name)
     .toSorted()
 const untilReadyOn = (model: string, names: string[]): Promise<unknown> =>
@@ -72,36 +72,6 @@ const muster = async (...args: string[]): Promise<{ code: number | null; output:
 const offNode = 'unloaded on this node by an administrator'
 
 describe('a model on one node alone', () => {
-  it('is unloaded there: the minimum moves to another node, and nothing brings it back, not even restarts', async () => {
-    await world.putModel('moved', {}, { scheduling: { min_replicas: 1, max_replicas: 2 } })
-    await waitFor(async () => (await readyOn('moved')).length === 1, { what: 'a replica' })
-    const [first = ''] = await readyOn('moved')
-    const other = first === 'one' ? 'two' : 'one'
-    const end = await start('/api/models/moved/unload', { node_id: await idOf(first) })
-    expect(end).toMatchObject({ kind: 'model.unload', state: 'succeeded', nodes: [{ node_name: first, status: 'success' }] })
-    await untilReadyOn('moved', [other])
-    expect(await reasonAt('moved', first)).toBe(offNode)
-    expect((await muster('models', 'why', 'moved')).output).toContain(offNode)
-
-    // Both controllers are killed, and the other node is gone: still not there.
-    for (const controller of world.controllers) controller.process.kill('SIGKILL')
-    for (const controller of world.controllers) await world.restartController(controller)
-    await world.workers.get(other)?.stop()
-    await world.until('moved', ({ failure }) => failure?.code === 'no_capacity')
-    expect(await readyOn('moved')).not.toContain(first)
-    expect((await world.model('moved')).failure?.message).toContain(`${first}: ${offNode}`)
-
-    // A load there ends it.
-    expect(await start('/api/models/moved/load', { node_id: await idOf(first) })).toMatchObject({
-      ...{ kind: 'model.load', state: 'succeeded', nodes: [{ node_name: first, status: 'success' }] },
-    })
-    expect(await readyOn('moved')).toContain(first)
-    expect(await reasonAt('moved', first)).not.toBe(offNode)
-    await world.startWorker(other)
-    await waitFor(async () => (await nodesOf(api())).every(({ status }) => status === 'healthy'), { what: 'the other node' })
-    await start('/api/models/moved/unload', {})
-  })
-
   it('is loaded where the command line says, and not started elsewhere when it is unloaded there without a minimum', async () => {
     await world.putModel('chosen', {}, { scheduling: { max_replicas: 2 } })
     for (const name of ['two', 'one']) {
@@ -212,7 +182,7 @@ describe('the files of a model', () => {
   })
 
   it('are deleted on one node with its replica, and the model serves on the other', async () => {
-    await api().put('/api/models/files/scheduling', { min_replicas: 2, max_replicas: 2 })
+    await api().put('/api/models/files/scheduling', { replicas: 'all' })
     await untilReadyOn('files', ['one', 'two'])
     const removed = await muster('models', 'rm', 'files', '--node', 'one')
     expect(removed, removed.output).toMatchObject({ code: 0 })
@@ -264,5 +234,35 @@ describe('the files of a model', () => {
         .toSorted()
     await waitFor(async () => (await ofWorker()).length === 2, { what: 'the prefetch of the model that was created later' })
     expect(await ofWorker()).toEqual(['files succeeded', 'later succeeded'])
+  })
+})
+
+// Last, because controllers that were killed hold up drains for a while.
+describe('a model that was unloaded on one node', () => {
+  it('moves with its minimum to another node, and nothing brings it back, not even a kill of both controllers', async () => {
+    await world.putModel('moved', {}, { scheduling: { min_replicas: 1, max_replicas: 2, node_selector: { 'node.name': ['one', 'two'] } } })
+    await waitFor(async () => (await readyOn('moved')).length === 1, { what: 'a replica' })
+    const [first = ''] = await readyOn('moved')
+    const other = first === 'one' ? 'two' : 'one'
+    const end = await start('/api/models/moved/unload', { node_id: await idOf(first) })
+    expect(end).toMatchObject({ kind: 'model.unload', state: 'succeeded', nodes: [{ node_name: first, status: 'success' }] })
+    await untilReadyOn('moved', [other])
+    expect(await reasonAt('moved', first)).toBe(offNode)
+    expect((await muster('models', 'why', 'moved')).output).toContain(offNode)
+
+    // Both controllers are killed, and the other node is gone: still not there.
+    for (const controller of world.controllers) controller.process.kill('SIGKILL')
+    await Promise.all(world.controllers.map((controller) => world.restartController(controller)))
+    await world.workers.get(other)?.stop()
+    await world.until('moved', ({ failure }) => failure?.code === 'no_capacity')
+    expect(await readyOn('moved')).not.toContain(first)
+    expect((await world.model('moved')).failure?.message).toContain(`${first}: ${offNode}`)
+
+    // A load there ends it.
+    expect(await start('/api/models/moved/load', { node_id: await idOf(first) })).toMatchObject({
+      ...{ kind: 'model.load', state: 'succeeded', nodes: [{ node_name: first, status: 'success' }] },
+    })
+    expect(await readyOn('moved')).toEqual([first])
+    expect(await reasonAt('moved', first)).not.toBe(offNode)
   })
 })

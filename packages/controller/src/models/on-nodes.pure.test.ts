@@ -27,7 +27,8 @@ describe('a load on node a', () => {
     ['adds nothing where one runs', { loads: [load({ nodeId: a })] }, { do: 'hurry' }],
     ['adds nothing where one starts', { loads: [load({ nodeId: a, state: 'starting' })] }, { do: 'hurry' }],
     ['hurries one that waits for it', { loads: [{ ...waiting, pin: a }] }, { do: 'hurry' }],
-    ['does not count a failure there as a replica', { loads: [load({ nodeId: a, state: 'failed' })] }, { do: 'add', requestedReplicas: 2 }],
+    ['takes one that failed, also there', { loads: [load({ nodeId: a, state: 'failed', ordinal: 2 })] }, { do: 'repin', ordinal: 2 }],
+    ['adds one beside a load that waits for any node', { loads: [waiting] }, { do: 'add', requestedReplicas: 2 }],
     ['is refused at the maximum', { scheduling: {}, loads: [load()] }, { do: 'refuse', max: 1 }],
     ['takes one without a node at the maximum', { scheduling: {}, loads: [{ ...waiting, ordinal: 3 }] }, { do: 'repin', ordinal: 3 }],
     [

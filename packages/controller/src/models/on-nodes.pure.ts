@@ -6,8 +6,8 @@ import type { NodeLoadDecision, NodeLoadFacts, PrefetchNode } from '../store/nod
 import type { NodeRecord } from '../store/nodes.ts'
 
 /**
- * In this order: nothing is added where a load is; a replica is added while the model may have more; otherwise a load without a
- * node is moved there.
+ * In this order: nothing is added where a load is; a load that failed elsewhere, or found no node, gets this one; a replica is
+ * added while the model may have more; a load that waits for a node gets this one.
  */
 export function decideNodeLoad(facts: NodeLoadFacts, nodeId: NodeId): NodeLoadDecision {
   const { scheduling, requestedReplicas, isUnloaded } = facts
@@ -15,14 +15,17 @@ export function decideNodeLoad(facts: NodeLoadFacts, nodeId: NodeId): NodeLoadDe
   const loads = isUnloaded ? [] : facts.loads.filter(({ purpose }) => purpose === 'serve')
   const isUnplaced = (load: (typeof loads)[number]): boolean => load.state === 'waiting' || load.state === 'failed'
   if (loads.some((load) => (isUnplaced(load) ? load.pin : load.nodeId) === nodeId)) return { do: 'hurry' }
+  const free = (state: 'failed' | 'waiting') => loads.find((load) => load.state === state && load.pin === null)
+  const failed = free('failed')
+  if (failed !== undefined) return { do: 'repin', ordinal: failed.ordinal }
   const isEverywhere = scheduling.replicas === 'all'
   const { max } = isEverywhere ? { max: Infinity } : limitsOf(scheduling)
   // More loads than desired are replacements, which end.
   const desired = isEverywhere ? Infinity : desiredReplicas({ scheduling, requestedReplicas, isUnloaded: false }, 0)
   const wanted = Math.min(loads.length, desired) + 1
   if (wanted <= max) return { do: 'add', requestedReplicas: wanted }
-  const free = loads.find((load) => isUnplaced(load) && load.pin === null)
-  return free === undefined ? { do: 'refuse', max } : { do: 'repin', ordinal: free.ordinal }
+  const waiting = free('waiting')
+  return waiting === undefined ? { do: 'refuse', max } : { do: 'repin', ordinal: waiting.ordinal }
 }
 
 export type PrefetchSelection = Readonly<{ nodes?: readonly NodeId[] | undefined; selector?: Selector | undefined }>
