@@ -93,6 +93,7 @@ const candidateOf = (node: number): Candidate => ({
   ...{
     pool: { kind: 'vram', total: 24 * gb, available: 12 * gb },
     maxReplicas: 8,
+    maxReplicasPerModel: null,
     replicas: [replicaOn(node)],
     vacatedMemory: 0,
     pendingMemory: 0,

@@ -213,6 +213,40 @@ describe('nodes', () => {
     expect(controller.asked).toEqual([])
   })
 
+  it.each([
+    ['1', 1, 'at most 1 replica'],
+    ['--clear', null, 'any number of replicas'],
+  ])('sets and clears the limit of replicas of one model: %s', async (argument, limit, runs) => {
+    const [node = nodeView()] = two()
+    controller.answer(nodeRoutes.list, { nodes: two() })
+    controller.answer(nodeRoutes.putMaxReplicasPerModel, { ...node, max_replicas_per_model: limit })
+    controller.answer(nodeRoutes.deleteMaxReplicasPerModel, { ...node, max_replicas_per_model: limit })
+    expect(await muster(['nodes', 'max-replicas-per-model', 'gpu-1', argument])).toMatchObject({
+      code: 0,
+      stdout: `gpu-1 (${node.id}) runs ${runs} of each model\n`,
+    })
+    const asked = limit === null ? { method: 'DELETE', body: undefined } : { method: 'PUT', body: { value: limit } }
+    expect(controller.asked.at(-1)).toMatchObject({ path: `/api/nodes/${node.id}/max-replicas-per-model`, ...asked })
+  })
+
+  it.each([[[]], [['0']], [['many']], [['1', '--clear']]])('asks nobody about the limit %j', async (args) => {
+    expect(await muster(['nodes', 'max-replicas-per-model', 'gpu-1', ...args])).toMatchObject({ code: 2, stdout: '' })
+    expect(controller.asked).toEqual([])
+  })
+
+  it('shows the limits of a node, and who set them', async () => {
+    const node = nodeView({
+      vram_budget: '80%',
+      limits: { vram_budget: { value: '50%', from: 'worker' }, max_replicas_per_model: { value: 2, from: 'api' } },
+    })
+    controller.answer(nodeRoutes.list, { nodes: [node] })
+    controller.answer(nodeRoutes.get, node)
+    controller.answer(nodeRoutes.models, { replicas: [] })
+    const { stdout } = await muster(['nodes', 'show', 'gpu-1'])
+    expect(stdout).toMatch(/GPU budget +50% \(set at the start of the worker; an administrator set 80%\)/)
+    expect(stdout).toMatch(/Per model +at most 2 \(set by an administrator\)/)
+  })
+
   it('shows the budget of a node', async () => {
     const node = nodeView({ vram_budget: '80%' })
     controller.answer(nodeRoutes.list, { nodes: [node] })

@@ -21,7 +21,14 @@ export const candidate = (name: string, over: Partial<Candidate> = {}): Candidat
     labels: {},
   },
   ...{ hasBackend: true, installId: null, unfit: null, artifactSize: null, files: new Set<string>(), availableDisk: null, awaitedDisk: 0 },
-  ...{ pool: { kind: 'ram', total: null, available: null }, maxReplicas: null, replicas: [], vacatedMemory: 0, pendingMemory: 0 },
+  ...{
+    pool: { kind: 'ram', total: null, available: null },
+    maxReplicas: null,
+    maxReplicasPerModel: null,
+    replicas: [],
+    vacatedMemory: 0,
+    pendingMemory: 0,
+  },
   ...over,
 })
 

@@ -164,8 +164,8 @@ function openSupervisor(context: WorkerContext, { work, backends, models, metric
 
 function startMonitor({ settings, dataDir, env = defaultEnv, clock, log }: WorkerContext, signal: AbortSignal): ResourceMonitor {
   const run = createToolRunner({ start: startTool(env), timeoutMs: toolTimeoutMs, clock })
-  const { capability: forcedCapability = null, maxReplicas = null, maxMemory } = settings
-  const limits = { maxReplicas, maxMemoryBytes: maxMemory === undefined ? null : parseBytes(maxMemory) }
+  const { capability: forcedCapability = null, maxReplicas = null, maxReplicasPerModel = null, vramBudget = null, maxMemory } = settings
+  const limits = { maxReplicas, maxReplicasPerModel, vramBudget, maxMemoryBytes: maxMemory === undefined ? null : parseBytes(maxMemory) }
   const machine = { dataDir: dataDir.root, files: hostFiles, run, runtime: thisRuntime }
   return createResourceMonitor({ ...machine, forcedCapability, limits, clock, log, signal })
 }

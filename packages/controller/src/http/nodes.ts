@@ -3,7 +3,8 @@ import { Readable, Transform } from 'node:stream'
 import { type NodeId, nodeRoutes as routes, type NodeView } from '@muster/protocol'
 import { principalName, type PrincipalWatch } from '../auth/principal.ts'
 import { historyIntervalSeconds, type NodeHistory } from '../nodes/history.ts'
-import { applyVramBudget, viewIntent, viewOf } from '../nodes/view.ts'
+import { applyVramBudget } from '../nodes/limits.ts'
+import { viewIntent, viewOf } from '../nodes/view.ts'
 import { checkOverrides, effectiveLabels, type Overrides, patchLabels, replaceLabels } from '../nodes/labels.ts'
 import type { OpenNodeLogs } from '../nodes/open-node-logs.ts'
 import type { IntentStore } from '../store/intents.ts'
@@ -71,6 +72,14 @@ export function nodeEndpoints({ nodes, intents, history }: NodeEndpointDeps): En
     }),
     endpoint(routes.deleteVramBudget, async ({ params }) => {
       await nodes.setVramBudget(params.id, null)
+      return await view(params.id)
+    }),
+    endpoint(routes.putMaxReplicasPerModel, async ({ params, body }) => {
+      await nodes.setMaxReplicasPerModel(params.id, body.value)
+      return await view(params.id)
+    }),
+    endpoint(routes.deleteMaxReplicasPerModel, async ({ params }) => {
+      await nodes.setMaxReplicasPerModel(params.id, null)
       return await view(params.id)
     }),
     ...backendsOfNode(get, intents),

@@ -73,6 +73,12 @@ describe('a node is not eligible', () => {
       { files: [file] },
       ['memory', '2 GB of 9 GB'],
     ],
+    [
+      'when it runs as many of this model as it may',
+      { maxReplicasPerModel: 1, replicas: [replica(own)] },
+      {},
+      ['per_model', 'runs 1 replica of this model, and may run 1 of each model'],
+    ],
     ['when it runs as many as it may', { maxReplicas: 1, replicas: [replica()] }, {}, ['places', 'runs 1 replicas, and may run 1']],
   ])('%s', (_, over, wanted, [excludedBy, reason]) => {
     expect(judge(wanted, over)).toMatchObject({ eligible: false, score: 0, excludedBy, reason: expect.stringContaining(reason) as string })
@@ -100,6 +106,12 @@ describe('a node is eligible', () => {
       {},
     ],
     ['for staging, at the replica limit', { maxReplicas: 1, replicas: [replica()] }, { isStaging: true }],
+    ['when it runs as many of another model as it may of each', { maxReplicasPerModel: 1, replicas: [replica()] }, {}],
+    [
+      'when it replaces the one of the model that it may run',
+      { maxReplicasPerModel: 1, replicas: [replica(own)] },
+      { pin: NodeId.parse('one') },
+    ],
     ['when what it has is of an old revision', { replicas: [replica({ ...own, isCurrent: false })] }, { isSpread: true }],
     ['when what it has is on its way out', { replicas: [replica({ ...own, state: 'draining' })] }, { isSpread: true }],
     ['when it replaces the replica there', { replicas: [replica(own)] }, { isSpread: true, pin: NodeId.parse('one') }],

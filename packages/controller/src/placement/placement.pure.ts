@@ -57,7 +57,18 @@ export interface Candidate extends NodeRoom {
 }
 
 /** Why a node is excluded. `memory` and `places` (the replica limit) can be freed by an eviction, the others cannot. */
-export type Exclusion = 'agent' | 'status' | 'old_worker' | 'pin' | 'selector' | 'spread' | 'unfit' | 'disk' | 'memory' | 'places'
+export type Exclusion =
+  | 'agent'
+  | 'status'
+  | 'old_worker'
+  | 'pin'
+  | 'selector'
+  | 'spread'
+  | 'unfit'
+  | 'disk'
+  | 'memory'
+  | 'places'
+  | 'per_model'
 
 /** `isAwaited`: it is on its way, and nothing that is known about it excludes it. */
 export type JudgedNode = PlacementNode &
@@ -144,10 +155,15 @@ function findLastingExclusion(model: PlacementModel, node: Candidate, criteria: 
   // With a pin, the replica to be replaced still runs there.
   if (model.isSpread && model.pin === null && countOf(model, node) > 0)
     return { by: 'spread', reason: 'it has a replica of this model already' }
+  if (!model.isStaging && model.pin === null && countOf(model, node) >= (node.maxReplicasPerModel ?? Infinity))
+    return { by: 'per_model', reason: perModelReason(countOf(model, node), node.maxReplicasPerModel ?? 0) }
   if (!model.isStaging && !node.hasBackend && node.unfit !== null)
     return { by: 'unfit', reason: `backend ${model.backend} cannot be installed: ${node.unfit}` }
   return null
 }
+
+const perModelReason = (count: number, most: number): string =>
+  `it runs ${count} ${count === 1 ? 'replica' : 'replicas'} of this model, and may run ${most} of each model (--max-replicas-per-model)`
 
 /** Thousands of nodes share few reasons: each text is built once. */
 function unselectedReasons(selector: Selector | null): Criteria['findUnselected'] {

@@ -14,7 +14,7 @@ import { type Catalogue, findOffer, isOffered, type Offers, unknownBackend } fro
 import { SourceUnavailable } from '../gallery/resolve-source.ts'
 import { desiredReplicas, limitsOf } from '../loads/replica-set.pure.ts'
 import { effectiveLabels } from '../nodes/labels.ts'
-import { applyVramBudget } from '../nodes/view.ts'
+import { applyVramBudget, limitsInEffect } from '../nodes/limits.ts'
 import type { PlacementFile, PlacementNodeFacts, PlacementReplicaFacts, PlacementStore } from '../store/placement.ts'
 import { type Candidate, choosePlacement, type Exclusion, type Placement, type PlacementModel } from './placement.pure.ts'
 import { isReportedFor, type LiveReplica, needOf, poolOf } from './room.pure.ts'
@@ -170,6 +170,7 @@ function candidateOf(node: PlacementNodeFacts, replicas: readonly NodeReplica[],
     files,
     pool: poolOf(resources, node.capability),
     maxReplicas: resources.max_replicas ?? null,
+    maxReplicasPerModel: limitsInEffect(node).max_replicas_per_model?.value ?? null,
     availableDisk: resources.available_disk,
     awaitedDisk: replicas.reduce((sum, replica) => sum + awaitedBy(replica, files, facts.sizeOf), 0),
     replicas: replicas.flatMap((replica) => liveOf(replica, needOfReplica(replica), facts.inFlight) ?? []),

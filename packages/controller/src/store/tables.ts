@@ -46,6 +46,7 @@ export interface ControllersTable {
   started_at: Defaulted<Timestamp>
   last_seen_at: Defaulted<Timestamp>
   routes_seq: Defaulted<number>
+  pinned_settings: Defaulted<Json>
 }
 
 export interface DutiesTable {
@@ -244,6 +245,7 @@ export interface NodesTable {
   created_at: Defaulted<Timestamp>
   approved_at: Timestamp | null
   approved_by: string | null
+  max_replicas_per_model: number | null
 }
 
 export interface OperationNodesTable {
@@ -329,11 +331,36 @@ export interface RolloutsTable {
   finished_at: Timestamp | null
 }
 
+export interface RuntimeSettingsTable {
+  flag: string
+  value: string
+}
+
+export interface SchedulingFileTable {
+  one: Defaulted<boolean>
+  sha256: string
+  applied_at: Defaulted<Timestamp>
+}
+
+export interface SchedulingRulesTable {
+  model: string
+  scheduling: Json
+}
+
 export interface SchemaMigrationsTable {
   version: number
   name: string
   checksum: string
   applied_at: Defaulted<Timestamp>
+}
+
+export interface SettingChangesTable {
+  id: Computed<number>
+  at: Defaulted<Timestamp>
+  flag: string
+  changed_by: string
+  value_before: string | null
+  value_after: string | null
 }
 
 export interface StatsBucketsTable {
@@ -375,6 +402,10 @@ export interface Database {
   operations: OperationsTable
   replicas: ReplicasTable
   rollouts: RolloutsTable
+  runtime_settings: RuntimeSettingsTable
+  scheduling_file: SchedulingFileTable
+  scheduling_rules: SchedulingRulesTable
   schema_migrations: SchemaMigrationsTable
+  setting_changes: SettingChangesTable
   stats_buckets: StatsBucketsTable
 }

@@ -11,7 +11,7 @@ import { useNow } from '../components/time.tsx'
 import { useClose } from '../components/dialog.tsx'
 import { ApproveButton, NodeActionSheet, isNodeAction, useNodeChange } from '../features/nodes/node-actions.tsx'
 import { NodeBackends, NodeDetails, NodeReplicas, NodeIntents } from '../features/nodes/node-tabs.tsx'
-import { NodeLabels, VramBudget } from '../features/nodes/node-settings.tsx'
+import { NodeLabels, ReplicasPerModel, VramBudget } from '../features/nodes/node-settings.tsx'
 import { NodeLogs } from '../features/nodes/node-logs.tsx'
 import { NodeStatusMark } from '../features/nodes/node-status.tsx'
 import { describeNode } from '../features/nodes/node-words.pure.ts'
@@ -111,6 +111,7 @@ function NodeTabs({ node }: { readonly node: NodeView }) {
           <div className="flex flex-col gap-6">
             <NodeLabels node={node} />
             <VramBudget node={node} />
+            <ReplicasPerModel node={node} />
           </div>
         )}
         {tab === 'logs' && <NodeLogs key={model ?? ''} node={node} model={model} q={q} />}

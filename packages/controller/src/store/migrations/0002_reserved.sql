@@ -1,0 +1,2 @@
+-- Reserved: the number of a migration that is made elsewhere.
+select 1;
