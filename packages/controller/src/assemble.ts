@@ -79,6 +79,8 @@ export interface ControllerDeps {
   readonly firstModels?: readonly string[]
   /** Called at named points of commands and submissions, for crash tests. */
   readonly step?: Step
+  /** For secrets that files of settings take from the environment. */
+  readonly env?: Readonly<Record<string, string | undefined>>
   /** Cancels the start. */
   readonly signal?: AbortSignal
 }
@@ -256,7 +258,7 @@ function scalingOf({ settings, store, clock, log }: Foundation, { pulse, inFligh
 }
 
 function membershipOf({ settings, store, connected, clock, log, ...foundation }: Foundation, feed: ChangeFeed) {
-  const { bus, url, credentials } = connected
+  const { bus, url, ca, credentials } = connected
   return createMembership({
     nodes: store.nodes,
     access: store.access,
@@ -264,7 +266,7 @@ function membershipOf({ settings, store, connected, clock, log, ...foundation }:
     log,
     autoApprove: settings.autoApprove,
     isOwnWorker: (key) => foundation.ownWorkers?.().has(key) ?? false,
-    bus: { kind: bus.kind, url, credentials },
+    bus: { kind: bus.kind, url, ca, credentials },
     workerSettings: createWorkerSettings({ settings, store, builtin: foundation.builtin, feed, clock }),
   })
 }
@@ -281,7 +283,7 @@ interface BackendPartsDeps {
 function createBackendParts(foundation: Foundation, { id, onSettled, onReady, metrics }: BackendPartsDeps) {
   const { settings, store, clock, log, stopping } = foundation
   const { bus } = foundation.connected
-  const planners = createPlanners({ settings, store, builtin: foundation.builtin, stopping, clock, log })
+  const planners = createPlanners({ settings, env: foundation.env ?? {}, store, builtin: foundation.builtin, stopping, clock, log })
   const submissions = createSubmissions({
     ...{ nodes: store.nodes, intents: store.intents, replicas: store.replicas, store: store.submissions, ...planners },
     upgradable: () => inventory.fleet.upgradable(),

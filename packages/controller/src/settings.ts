@@ -1,8 +1,8 @@
 // All settings of a controller. Flags, environment variables, the file and the docs are generated from them.
-import { isNatsUrl, isOnLoopback } from '@muster/bus'
+import { isNatsUrl, isOnLoopback, natsTlsSettings } from '@muster/bus'
 import { GalleryName, GalleryUrl, type GalleryAddress, type GalleryKind } from '@muster/protocol'
 import { bool, defineSettings, duration, int, list, secret, SettingsError, string, type Secret, type SettingsOf } from '@muster/host'
-import { findAllowListProblem } from '@muster/source'
+import { findAllowListProblem, sourceSettings } from '@muster/source'
 
 /** Short secrets can be guessed. */
 const isLong = (value: Secret): string | null => (value.reveal().length < 16 ? 'it is shorter than 16 characters' : null)
@@ -57,6 +57,7 @@ export const controllerSettings = defineSettings({
     default: '',
     help: 'NATS URL for workers (default: --nats-url)',
   }),
+  ...natsTlsSettings,
   natsAccountSeed: secret({
     flag: 'nats-account-seed',
     check: isAccountSeed,
@@ -129,7 +130,7 @@ export const controllerSettings = defineSettings({
     help: 'interval of the check for newer builds of installed backends; also shortly after the start and after backend operations',
   }),
   autoUpgrade: bool({ flag: 'auto-upgrade', default: false, help: 'upgrade backends automatically when a newer build is found' }),
-  dockerConfig: string({ flag: 'docker-config', default: '', help: "a file like Docker's config.json with credentials for registries" }),
+  ...sourceSettings,
   allowSource: list({
     flag: 'allow-source',
     check: findAllowListProblem,

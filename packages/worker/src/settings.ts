@@ -1,8 +1,9 @@
 // The settings of a worker. Most are remembered: `muster worker` alone brings back the same node with the same settings.
 import { z } from 'zod'
+import { natsTlsSettings } from '@muster/bus'
 import { choice, defineSettings, int, list, map, parseBytes, secret, type Setting, type SettingsOf, string } from '@muster/host'
 import { Labels, NodeName, NodeType, VramBudget } from '@muster/protocol'
-import { findAllowListProblem } from '@muster/source'
+import { findAllowListProblem, sourceSettings } from '@muster/source'
 import { controllerOrigin } from './controllers/controller-urls.ts'
 import { parseListenAddress } from './gateway/listen-address.ts'
 import { modelFileSettings } from './models/settings.ts'
@@ -11,6 +12,10 @@ import { modelFileSettings } from './models/settings.ts'
 const withoutDefault = <T>(setting: Setting<T>): Setting<T | undefined> => ({ ...setting, default: undefined })
 /** An empty text resets a remembered setting to its default. */
 const orEmpty = (check: (text: string) => string | null) => (text: string) => (text === '' ? null : check(text))
+
+/** Settings that the workers of `muster up` take from its controller. */
+export const settingsOfUp = defineSettings({ ...sourceSettings, ...natsTlsSettings, ...modelFileSettings })
+export type SettingsOfUp = SettingsOf<typeof settingsOfUp>
 
 export const workerSettings = defineSettings({
   join: string({
@@ -81,8 +86,7 @@ export const workerSettings = defineSettings({
     check: findAllowListProblem,
     help: 'private host[:port] or CIDR that backends and models may come from, beside those of the cluster; repeatable',
   }),
-  dockerConfig: string({ flag: 'docker-config', default: '', help: "a file like Docker's config.json with credentials for registries" }),
-  ...modelFileSettings,
+  ...settingsOfUp,
 })
 export type WorkerSettings = SettingsOf<typeof workerSettings>
 

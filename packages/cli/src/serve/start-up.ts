@@ -69,8 +69,7 @@ async function startWorkersOn(
     const dataDir = join(running.dataDir, 'workers', String(number))
     const trust = (publicKey: string): void => void running.ownKeys.add(publicKey)
     const { localUrl: url, localHub } = running
-    const { dockerConfig } = settings
-    const start = { name, dataDir, url, dockerConfig, modelFiles: settings, env, localHub, trust, log: log.child({ worker: name }), clock }
+    const start = { name, dataDir, url, settings, env, localHub, trust, log: log.child({ worker: name }), clock }
     workers.push(await startLocalWorker(start))
   }
   // A worker that an administrator refuses never joins; the others are ready without it.

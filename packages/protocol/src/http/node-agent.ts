@@ -58,7 +58,15 @@ export type WorkerSettings = z.infer<typeof WorkerSettings>
 export const Session = z.object({
   status: NodeStatus,
   /** Null until approved. `local:` is the bus inside the controller's own process. */
-  bus: z.object({ url: z.string(), credentials: z.string().nullable(), expires_at: z.string().nullable() }).nullable(),
+  bus: z
+    .object({
+      url: z.string(),
+      credentials: z.string().nullable(),
+      expires_at: z.string().nullable(),
+      /** Certificates (PEM) that the servers are verified with; left out: those that the worker trusts. */
+      ca: z.string().max(1_048_576).optional(),
+    })
+    .nullable(),
   gateway_secret: z.string().optional(),
   settings: WorkerSettings,
   /** Send it back as `known`: the next poll is answered when something differs. */

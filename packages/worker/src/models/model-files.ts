@@ -18,7 +18,7 @@ import {
   type StoredFile,
   type WorkerSettings as ClusterSettings,
 } from '@muster/protocol'
-import { type FileOrigins, platformOf } from '@muster/source'
+import { type FileOrigins, platformOf, type SourceSettings } from '@muster/source'
 import type { EffectiveSettings } from '../settings.ts'
 import type { WorkProgress } from '../work/reports.ts'
 import { createBlobs, type FetchDeps, fileSize } from '../storage/blobs.ts'
@@ -75,6 +75,8 @@ export interface ModelFilesOptions {
   readonly cluster: () => ClusterSettings | null
   /** Content served by the controllers. */
   readonly builtin: OriginDeps['builtin']
+  /** For secrets that the credentials file takes from the environment. */
+  readonly env?: Readonly<Record<string, string | undefined>> | undefined
   readonly step?: Step | undefined
   /** Free space that the store leaves on this disk. */
   readonly keepFreeBytes?: number
@@ -84,7 +86,7 @@ export interface ModelFilesOptions {
   readonly log: Log
 }
 
-type Settings = Pick<EffectiveSettings, 'allowSource' | 'dockerConfig' | keyof ModelFileSettings>
+type Settings = Pick<EffectiveSettings, 'allowSource' | keyof SourceSettings | keyof ModelFileSettings>
 
 /** Larger than any model file. */
 const largestBytes = 4 * 1024 ** 4
@@ -101,7 +103,7 @@ export async function openModelFiles(options: ModelFilesOptions): Promise<ModelF
   const fetchFile = createFetchFile({
     ...{ layout, blobs, fetching, holds, builtin, clock, log },
     knownSources: createKnownSources(layout),
-    outboundClients: createOutboundClients({ cluster, allowSource: settings.allowSource, dockerConfig: settings.dockerConfig, clock, log }),
+    outboundClients: createOutboundClients({ cluster, settings, env: options.env ?? {}, clock, log }),
     origins: originsOf(settings),
     modelDir: settings.modelDir || null,
     platform: platformOf({ platform: process.platform, arch: process.arch }),
