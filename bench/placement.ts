@@ -101,7 +101,7 @@ const candidateOf = (node: number): Candidate => ({
 })
 const modelOf = (size: number): PlacementModel => ({
   ...{ name: ModelName.parse('new'), backend: 'llama', selector: { zone: 'a' }, files: [{ digest: null, size }], priority: 2 },
-  ...{ isStaging: false, isSpread: false, avoid: null, pin: null },
+  ...{ isStaging: false, isSpread: false, avoid: null, pin: null, diskCheck: 'refuse' },
 })
 
 function decide(): void {

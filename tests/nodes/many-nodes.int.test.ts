@@ -170,7 +170,7 @@ describe('a fleet', () => {
     await untilStatus('eta', 'offline')
     const changed = await restart('--labels', 'team=green,rack=8', '--vram-budget', '50%', '--max-replicas-per-model', '1')
     await untilStatus('eta', 'healthy')
-    // Of a label with two values the one of the administrator counts.
+    // An administrator's value of a label wins.
     const ofLaterStart = { labels: { team: 'blue', rack: '8' }, resources: { vram_budget: '50%', max_replicas_per_model: 1 } }
     const inEffect = { vram_budget: { value: '50%', from: 'worker' }, max_replicas_per_model: { value: 1, from: 'worker' } }
     await waitFor(

@@ -36,9 +36,11 @@ it('a worker joins over TLS without a setting of its own', async () => {
   const cluster = await startCluster({
     ...{ processes, directory: directory.path, databaseUrl: database.url, controllers: 1 },
     natsUrl: `tls://127.0.0.1:${nats.port}`,
-    args: ['--nats-ca', ca, '--auto-approve'],
+    args: ['--nats-ca', ca],
   })
   const [controller = expect.unreachable()] = cluster.controllers
+  // A setting that changes at run time takes effect for the next node that joins.
+  expect((await controller.api.patch('/api/settings', { 'auto-approve': true })).status).toBe(200)
   await cluster.startWorker({ name: 'alpha', join: controller.url, token: joinToken })
   await waitFor(async () => (await nodesOf(controller.api)).some(({ name, status }) => name === 'alpha' && status === 'healthy'), {
     what: 'the worker to be healthy',

@@ -1,7 +1,7 @@
 // The client commands against a scripted controller: what they ask, what they print, how they end.
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { keyRoutes, loginRoutes, modelRoutes, nodeRoutes, systemRoutes } from '@muster/protocol'
+import { keyRoutes, loginRoutes, modelRoutes, nodeRoutes, type SettingView, systemRoutes } from '@muster/protocol'
 import { createProcesses, freePort, makeTempDir, type TempDir } from '@muster/testkit'
 import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { modelView } from './model-views.ts'
@@ -258,6 +258,46 @@ describe('nodes', () => {
   it('sends no request for an invalid label', async () => {
     expect(await muster(['nodes', 'label', 'gpu-1', 'rack'])).toMatchObject({ code: 2 })
     expect(controller.asked).toEqual([])
+  })
+})
+
+describe('settings', () => {
+  const setting = (flag: string, over: Partial<SettingView> = {}): SettingView => ({
+    ...{ flag, value: '60s', default: '60s', from: 'default', description: '', is_secret: false, is_runtime: true, pinned_by: null },
+    ...over,
+  })
+  const answer = (...settings: SettingView[]) => ({ controller: 'http://c', settings })
+
+  it('are listed with their origin and whether they can change', async () => {
+    const pinned = setting('auto-upgrade', { from: 'MUSTER_AUTO_UPGRADE', pinned_by: 'MUSTER_AUTO_UPGRADE of http://c' })
+    controller.answer(systemRoutes.settings, answer(setting('model-load-wait'), pinned, setting('port', { is_runtime: false })))
+    const { stdout } = await muster(['settings', 'ls'])
+    expect(stdout).toMatch(/model-load-wait +60s +default +at any time/)
+    expect(stdout).toMatch(/auto-upgrade .*pinned by MUSTER_AUTO_UPGRADE of http:\/\/c/)
+    expect(stdout).toMatch(/port .*at the start/)
+    expect((await muster(['settings', 'ls', '--changeable'])).stdout).not.toContain('port')
+  })
+
+  it('are set and unset in one request', async () => {
+    controller.answer(systemRoutes.changeSettings, answer(setting('model-load-wait', { value: '2m', from: 'an administrator' })))
+    expect(await muster(['settings', 'set', '--', 'model-load-wait=2m', '--op-retry-base=1s'])).toMatchObject({
+      code: 0,
+      stdout: 'model-load-wait is 2m (an administrator)\n',
+    })
+    expect(controller.asked.at(-1)).toMatchObject({ method: 'PATCH', body: { 'model-load-wait': '2m', 'op-retry-base': '1s' } })
+    await muster(['settings', 'unset', 'model-load-wait'])
+    expect(controller.asked.at(-1)).toMatchObject({ method: 'PATCH', body: { 'model-load-wait': null } })
+  })
+
+  it.each([['set', 'model-load-wait'], ['set'], ['unset'], ['history', '--limit', '0']])('asks nobody: %s %s', async (...args) => {
+    expect(await muster(['settings', ...args.filter((arg) => arg !== undefined)])).toMatchObject({ code: 2, stdout: '' })
+    expect(controller.asked).toEqual([])
+  })
+
+  it('have a history', async () => {
+    const change = { at: '2026-01-01T00:00:00.000Z', setting: 'model-load-wait', changed_by: 'key ci', before: null, after: '2m' }
+    controller.answer(systemRoutes.settingChanges, { changes: [change] })
+    expect((await muster(['settings', 'history'])).stdout).toMatch(/model-load-wait +default +2m +key ci/)
   })
 })
 

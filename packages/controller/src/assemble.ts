@@ -36,6 +36,7 @@ import { nodeEndpoints, nodeLogEndpoints } from './http/nodes.ts'
 import { replicaEndpoints } from './http/replicas.ts'
 import { openApiOf } from './http/openapi.ts'
 import { operationEndpoints } from './http/operations.ts'
+import { settingEndpoints } from './http/settings.ts'
 import { statsEndpoints, systemEndpoints } from './http/system.ts'
 import { webFallback, webEndpoints } from './http/web.ts'
 import { createLoads, quietMsOf, type Loads } from './loads/create-loads.ts'
@@ -54,6 +55,7 @@ import type { PageState } from './page/page.ts'
 import { type ReplicaFacts, viewReplica } from './replicas/replicas.pure.ts'
 import { createSilenceTicks } from './replicas/silence-ticks.ts'
 import { createRollouts } from './rollouts/create-rollouts.ts'
+import { createSettingsLoop, type RuntimeSettings } from './runtime-settings.ts'
 import { isBusOpen, type ControllerSettings } from './settings.ts'
 import { createScaleLoop } from './scaling/scale-loop.ts'
 import { createStatsReader } from './stats/stats-buckets.ts'
@@ -86,6 +88,7 @@ export interface ControllerDeps {
 }
 
 export interface Foundation extends ControllerDeps {
+  readonly runtime: RuntimeSettings
   readonly connected: ConnectedBus
   readonly database: OpenDatabase
   readonly store: Store
@@ -129,7 +132,8 @@ export function assemble(foundation: Foundation) {
       const until = AbortSignal.any([signal, failing.signal])
       const listening = foundation.database.listen('muster_changes', () => parts.feed.wake())
       const { inbound, feed, pulse, inventory, operations, rollouts, loads, models, principalWatch, housekeeping, serving, scaling } = parts
-      const loops = [inbound, feed, pulse, inventory, operations, rollouts, loads, models, principalWatch, housekeeping, serving, scaling]
+      const records = [inbound, feed, pulse, inventory, parts.settingsLoop]
+      const loops = [...records, operations, rollouts, loads, models, principalWatch, housekeeping, serving, scaling]
       await Promise.all(loops.map((loop) => loop.run(until).catch((error: unknown) => failing.abort(error))))
       await Promise.all([parts.inventory.queries.drained(), listening.stop()])
       failing.signal.throwIfAborted()
@@ -190,12 +194,26 @@ function createParts(foundation: Foundation) {
     onRotation: (replica) => void hub.tick('replica', [replica]),
   })
   const inbound = inboundOf(foundation, { pulse, loads, inventory, operations })
-  const own = { id, version, url: foundation.url }
-  const housekeeping = createHousekeeping({ ...{ store, principals, own, clock, log }, historyMs: settings.historyRetention })
+  const own = { id, version, url: foundation.url, pinned: foundation.runtime.pinned }
+  const housekeeping = createHousekeeping({
+    ...{ store, principals, own, clock, log },
+    get historyMs() {
+      return settings.historyRetention
+    },
+  })
+  const settingsLoop = settingsLoopOf(foundation, feed, inventory.checker.wake)
   return {
     ...{ inbound, metrics, feed, principals, principalWatch, pulse, history, inventory, membership },
-    ...{ facts, hub, housekeeping, models, operations, rollouts, planners, submissions, loads, serving, scaling },
+    ...{ facts, hub, housekeeping, settingsLoop, models, operations, rollouts, planners, submissions, loads, serving, scaling },
   }
+}
+
+/** A changed interval, or the first automatic upgrade, takes effect with a check now. */
+function settingsLoopOf({ runtime, store, clock, log }: Foundation, feed: ChangeFeed, checkUpgrades: () => void) {
+  runtime.onChanged((changed) => {
+    if (changed.has('upgrade-check-interval') || changed.has('auto-upgrade')) checkUpgrades()
+  })
+  return createSettingsLoop({ runtime, read: () => store.runtimeSettings.read(), feed, clock, log })
 }
 
 type BackendParts = ReturnType<typeof createBackendParts>
@@ -254,7 +272,12 @@ function scalingOf({ settings, store, clock, log }: Foundation, { pulse, inFligh
     const { since } = pulse.attention
     return since !== null && clock.monotonic() - since >= 2 * settings.heartbeatInterval
   }
-  return createScaleLoop({ ...{ scaling: store.scaling, inFlight, isInformed, clock, log }, idleMs: settings.idleScaleDown })
+  return createScaleLoop({
+    ...{ scaling: store.scaling, inFlight, isInformed, clock, log },
+    get idleMs() {
+      return settings.idleScaleDown
+    },
+  })
 }
 
 function membershipOf({ settings, store, connected, clock, log, ...foundation }: Foundation, feed: ChangeFeed) {
@@ -264,7 +287,9 @@ function membershipOf({ settings, store, connected, clock, log, ...foundation }:
     access: store.access,
     feed,
     log,
-    autoApprove: settings.autoApprove,
+    get autoApprove() {
+      return settings.autoApprove
+    },
     isOwnWorker: (key) => foundation.ownWorkers?.().has(key) ?? false,
     bus: { kind: bus.kind, url, ca, credentials },
     workerSettings: createWorkerSettings({ settings, store, builtin: foundation.builtin, feed, clock }),
@@ -287,6 +312,7 @@ function createBackendParts(foundation: Foundation, { id, onSettled, onReady, me
   const submissions = createSubmissions({
     ...{ nodes: store.nodes, intents: store.intents, replicas: store.replicas, store: store.submissions, ...planners },
     upgradable: () => inventory.fleet.upgradable(),
+    diskCheck: () => settings.diskCheck,
     step: foundation.step ?? noStep,
     now: () => new Date(clock.now()).toISOString(),
     wake: () => operations.wake(),
@@ -387,12 +413,12 @@ function apiEndpoints(foundation: Foundation, parts: Parts, { isStarted, isReady
     ...openAiEndpoints(parts.serving.inference),
     ...nodeLogEndpoints({ openLogs: parts.serving.openLogs, principalWatch, closing }),
     ...statsEndpoints({ stats: store.stats, clock }),
+    ...settingEndpoints({ runtime: foundation.runtime, store: store.runtimeSettings, controller: url }),
     ...systemEndpoints({
       isReady,
       isDraining,
       bus: connected.bus,
       isBusOpen: isBusOpen(settings),
-      settings: { controller: url, explained: foundation.explained ?? [] },
       nodes: store.nodes,
       controllers: store.controllers,
       metrics: metricsOf(foundation, parts),

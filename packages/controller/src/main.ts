@@ -11,6 +11,7 @@ import { connectBus } from './connect-bus.ts'
 import { claimAddress, type ClaimedAddress } from './http/server.ts'
 import { registerFirstModels } from './models/create-models.ts'
 import { startPage } from './page/page.ts'
+import { createRuntimeSettings } from './runtime-settings.ts'
 import { galleriesOf } from './settings.ts'
 import { openDatabase } from './store/open-database.ts'
 import { createStore, type Store } from './store/store.ts'
@@ -49,7 +50,9 @@ const ownBackends = fileURLToPath(new URL('../../../backends', import.meta.url))
 const ownCache = fileURLToPath(new URL('../../../.cache/backends', import.meta.url))
 const ownModels = fileURLToPath(new URL('../../../models', import.meta.url))
 
-export async function startController(deps: ControllerDeps): Promise<Controller> {
+export async function startController(given: ControllerDeps): Promise<Controller> {
+  const runtime = createRuntimeSettings({ given: given.settings, explained: given.explained ?? [], log: given.log })
+  const deps: ControllerDeps = { ...given, settings: runtime.settings }
   const { settings, dataDir, log, clock } = deps
   const stopping = new AbortController()
   const drain = createDrain(deps, stopping.signal)
@@ -69,14 +72,17 @@ export async function startController(deps: ControllerDeps): Promise<Controller>
     ...{ root: ownRoot, caches: [join(ownRoot, '.cache/web'), dataDir.path('web')] },
     ...{ signal: stopping.signal, clock, log },
   })
-  const parts = assemble({ ...deps, ...drain, connected, database, store, builtin, page, stopping: stopping.signal, url })
+  const parts = assemble({ ...deps, ...drain, runtime, connected, database, store, builtin, page, stopping: stopping.signal, url })
   // Serves before the database is ready: /healthz reports the process, /readyz its readiness.
   address.serve(parts.http, log)
   await dataDir.writeFile('endpoint', `${url}\n`)
 
   const made = database.prepare({
     signal: stopping.signal,
-    afterwards: () => prepareContents(deps, { builtin, store }),
+    afterwards: async () => {
+      runtime.set(await store.runtimeSettings.read())
+      return await prepareContents(deps, { builtin, store })
+    },
   })
   const running = made.then(() => logFailure(parts.run(stopping.signal), log))
   made.then(() => completeBuiltins(builtin, { signal: stopping.signal, log })).catch(() => undefined)

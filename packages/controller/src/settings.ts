@@ -1,7 +1,19 @@
 // All settings of a controller. Flags, environment variables, the file and the docs are generated from them.
 import { isNatsUrl, isOnLoopback, natsTlsSettings } from '@muster/bus'
 import { GalleryName, GalleryUrl, type GalleryAddress, type GalleryKind } from '@muster/protocol'
-import { bool, defineSettings, duration, int, list, secret, SettingsError, string, type Secret, type SettingsOf } from '@muster/host'
+import {
+  bool,
+  choice,
+  defineSettings,
+  duration,
+  int,
+  list,
+  secret,
+  SettingsError,
+  string,
+  type Secret,
+  type SettingsOf,
+} from '@muster/host'
 import { findAllowListProblem, sourceSettings } from '@muster/source'
 
 /** Short secrets can be guessed. */
@@ -130,6 +142,12 @@ export const controllerSettings = defineSettings({
     help: 'interval of the check for newer builds of installed backends; also shortly after the start and after backend operations',
   }),
   autoUpgrade: bool({ flag: 'auto-upgrade', default: false, help: 'upgrade backends automatically when a newer build is found' }),
+  diskCheck: choice({
+    flag: 'disk-check',
+    values: ['refuse', 'warn'],
+    default: 'refuse',
+    help: 'whether a node whose disk looks too small for a model or a backend is left out (refuse), or tried with a warning (warn)',
+  }),
   ...sourceSettings,
   allowSource: list({
     flag: 'allow-source',
@@ -144,6 +162,24 @@ export const controllerSettings = defineSettings({
   modelGalleries: list({ flag: 'model-gallery', check: isGalleries, help: 'NAME=URL of a gallery of models; repeatable' }),
 })
 export type ControllerSettings = SettingsOf<typeof controllerSettings>
+
+/** The settings that administrators can change while controllers run: each is read at every use. */
+export const runtimeSettings = {
+  autoApprove: controllerSettings.autoApprove,
+  backendInstallTimeout: controllerSettings.backendInstallTimeout,
+  backendUpgradeTimeout: controllerSettings.backendUpgradeTimeout,
+  opRetryBase: controllerSettings.opRetryBase,
+  opRetryMax: controllerSettings.opRetryMax,
+  opMaxAttempts: controllerSettings.opMaxAttempts,
+  opStallTimeout: controllerSettings.opStallTimeout,
+  modelLoadWait: controllerSettings.modelLoadWait,
+  exposeRouting: controllerSettings.exposeRouting,
+  idleScaleDown: controllerSettings.idleScaleDown,
+  historyRetention: controllerSettings.historyRetention,
+  upgradeCheckInterval: controllerSettings.upgradeCheckInterval,
+  autoUpgrade: controllerSettings.autoUpgrade,
+  diskCheck: controllerSettings.diskCheck,
+}
 
 /** True when other machines can reach NATS and no account seed is set: any client could then impersonate every node. */
 export function isBusOpen({ natsUrl, workerNatsUrl, natsAccountSeed }: ControllerSettings): boolean {
@@ -172,6 +208,19 @@ function parseGallerySetting(value: string, kind: GalleryKind): GalleryAddress |
   if (problem !== undefined) return `"${value}" is not NAME=URL: ${problem.issues[0]?.message ?? ''}`
   return { name, url, kind }
 }
+
+/** Reads the settings at each use. */
+export const retryOf = (settings: Pick<ControllerSettings, 'opRetryBase' | 'opRetryMax' | 'opMaxAttempts'>) => ({
+  get baseMs() {
+    return settings.opRetryBase
+  },
+  get maxMs() {
+    return settings.opRetryMax
+  },
+  get maxAttempts() {
+    return settings.opMaxAttempts
+  },
+})
 
 /** Checks settings that depend on each other. */
 export function checkSettings(settings: ControllerSettings): void {

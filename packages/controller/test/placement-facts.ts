@@ -5,7 +5,7 @@ import type { LiveReplica } from '../src/placement/room.pure.ts'
 
 export const modelToPlace = (over: Partial<PlacementModel> = {}): PlacementModel => ({
   ...{ name: ModelName.parse('tiny'), backend: 'llama', selector: null, files: [], priority: 0 },
-  ...{ isStaging: false, isSpread: false, avoid: null, pin: null },
+  ...{ isStaging: false, isSpread: false, avoid: null, pin: null, diskCheck: 'refuse' },
   ...over,
 })
 

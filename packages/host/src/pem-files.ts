@@ -12,14 +12,17 @@ export function readCertificates(path: string): readonly string[] {
   const found = readPem(path).match(certificateForm) ?? []
   if (found.length === 0)
     throw new SettingsError(`"${path}" has no certificate: it needs a block that begins with -----BEGIN CERTIFICATE-----`)
-  for (const [index, each] of found.entries()) {
-    try {
-      new X509Certificate(each)
-    } catch (error) {
-      throw new SettingsError(`certificate ${index + 1} of "${path}" is damaged`, { cause: error })
-    }
-  }
+  for (const [index, each] of found.entries())
+    if (!isCertificate(each)) throw new SettingsError(`certificate ${index + 1} of "${path}" is damaged`)
   return found
+}
+
+function isCertificate(pem: string): boolean {
+  try {
+    return new X509Certificate(pem).raw.length > 0
+  } catch {
+    return false
+  }
 }
 
 /** The private key of a file, as PEM. Other users of the machine must not be able to read it. Throws a SettingsError. */

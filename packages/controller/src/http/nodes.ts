@@ -66,6 +66,14 @@ export function nodeEndpoints({ nodes, intents, history }: NodeEndpointDeps): En
       if (!Object.hasOwn(effectiveLabels(await get(params.id)), params.key)) throw notFound(`node ${params.id} has no label ${params.key}`)
       return await editLabels(params.id, (node) => patchLabels(node, { [params.key]: null }))
     }),
+    ...limitsOfNode(nodes, view),
+    ...backendsOfNode(get, intents),
+    historyOfNode(get, history),
+  ]
+}
+
+function limitsOfNode(nodes: NodeStore, view: (id: NodeId) => Promise<NodeView>): Endpoint[] {
+  return [
     endpoint(routes.putVramBudget, async ({ params, body }) => {
       await nodes.setVramBudget(params.id, body.value)
       return await view(params.id)
@@ -82,8 +90,6 @@ export function nodeEndpoints({ nodes, intents, history }: NodeEndpointDeps): En
       await nodes.setMaxReplicasPerModel(params.id, null)
       return await view(params.id)
     }),
-    ...backendsOfNode(get, intents),
-    historyOfNode(get, history),
   ]
 }
 

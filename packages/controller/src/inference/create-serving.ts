@@ -64,13 +64,22 @@ export function createServing(deps: ServingDeps) {
   })
   const dispatch = createDispatch({ table, inFlight, load, suspects, rotation, gateways, clock, log, onRetry: () => metrics.retries.inc() })
   const cold = createColdModels({ table, loads, suspects, clock })
-  const lastUse = createLastUse({ routes, idleMs: settings.idleScaleDown, clock, log })
+  const lastUse = createLastUse({
+    ...{ routes, clock, log },
+    get idleMs() {
+      return settings.idleScaleDown
+    },
+  })
   const buckets = new StatsBuckets(() => clock.now())
   const writer = createStatsWriter({ buckets, stats: store.stats, clock, log, onWritten: deps.onStats })
   const inference = createInference({
     ...{ table, dispatch, cold, clock, errorEvent },
-    loadWaitMs: settings.modelLoadWait,
-    exposeRouting: settings.exposeRouting,
+    get loadWaitMs() {
+      return settings.modelLoadWait
+    },
+    get exposeRouting() {
+      return settings.exposeRouting
+    },
     onRequest: lastUse.open,
     onSend: (route) => buckets.open(route),
     onServed: (served) => {

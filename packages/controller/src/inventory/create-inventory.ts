@@ -36,9 +36,13 @@ export function createInventory(deps: InventoryDeps) {
     resolve: deps.resolve,
     listNodes: fleet.listNodes,
     holder: deps.holder,
-    intervalMs: settings.upgradeCheckInterval,
+    get intervalMs() {
+      return settings.upgradeCheckInterval
+    },
     stopping: deps.stopping,
-    submitUpgrade: settings.autoUpgrade ? deps.submitUpgrade : null,
+    get submitUpgrade() {
+      return settings.autoUpgrade ? deps.submitUpgrade : null
+    },
   })
   return {
     fleet,

@@ -24,6 +24,8 @@ export interface PlacerDeps {
   readonly catalogue: Catalogue
   /** Open requests of a replica, as its worker last reported. */
   readonly inFlight: (id: ReplicaId) => number
+  /** Read at each placement; default: `refuse`. */
+  readonly diskCheck?: () => PlacementModel['diskCheck']
   /** Called when no node is eligible. */
   readonly onRefused?: (excludedBy: ReadonlySet<Exclusion>) => void
 }
@@ -43,7 +45,7 @@ export type Placer = (request: PlacementRequest) => Promise<{ placement: Placeme
 const galleryAgeMs = 30_000
 
 /** Throws a FleetError when no gallery offers the backend and no node has it or gets it. */
-export function createPlacer({ placement: store, catalogue, inFlight, onRefused }: PlacerDeps): Placer {
+export function createPlacer({ placement: store, catalogue, inFlight, diskCheck, onRefused }: PlacerDeps): Placer {
   return async ({ config, purpose, avoid, pin, without = [] }) => {
     const { replicas: all, uploads } = await store.replicas()
     const replicas = all.map((replica) => (without.includes(replica.id) ? { ...replica, state: 'vacated' as const } : replica))
@@ -64,6 +66,7 @@ export function createPlacer({ placement: store, catalogue, inFlight, onRefused 
       isStaging: purpose === 'stage',
       isSpread: config.scheduling.replicas === 'all',
       ...{ avoid, pin },
+      diskCheck: diskCheck?.() ?? 'refuse',
     }
     const facts: PlacementFacts = {
       ...{ model, sizeOf, inFlight },

@@ -39,7 +39,7 @@ export interface NodeRoom {
   readonly pool: Pool
   /** Null: no limit. */
   readonly maxReplicas: number | null
-  /** Of one model; null: no limit. */
+  /** For replicas of one model; null: no limit. */
   readonly maxReplicasPerModel: number | null
   readonly availableDisk: number | null
   /** Bytes that starting replicas still have to fetch. */

@@ -21,6 +21,7 @@ import { createRowReader } from './readable-rows.ts'
 import { ReopenStore } from './reopen.ts'
 import { ReplicaCheckStore, ReplicaStore } from './replicas.ts'
 import { RolloutStore } from './rollouts.ts'
+import { RuntimeSettingStore } from './runtime-settings.ts'
 import { ScalingStore } from './scaling.ts'
 import { StatsStore } from './stats.ts'
 import type { Database } from './tables.ts'
@@ -57,6 +58,7 @@ export function createStore(db: Kysely<Database>, log: Log = silentLog) {
     replicas: new ReplicaStore(db, reader),
     rollouts: new RolloutStore(db, reader),
     routes: new RouteStore(db),
+    runtimeSettings: new RuntimeSettingStore(db),
     scaling: new ScalingStore(db),
     stats: new StatsStore(db),
     submissions: new SubmissionStore(db),

@@ -50,6 +50,8 @@ export const WorkerSettings = z.object({
   /** URLs of controllers, so that a worker survives the loss of the one it joined through. */
   controllers: z.array(z.string()).max(64),
   allow_source: z.array(z.string()).max(1024).default([]),
+  /** `warn`: downloads begin also where the disk looks too small. */
+  disk_check: z.enum(['refuse', 'warn']).optional().catch(undefined),
   /** In lookup order. `builtin://…@sha256:…` is a blob that any controller serves. */
   galleries: z.array(GalleryAddress).max(1024).default([]),
 })

@@ -93,7 +93,7 @@ export const connectNatsBus =
     log,
   }: {
     key: NodeKey
-    /** Of this machine's settings. */ tls: NatsTls | null
+    /** By the settings of this machine. */ tls: NatsTls | null
     clock: Clock
     log: Log
   }): ConnectBus =>

@@ -97,7 +97,8 @@ export async function openModelFiles(options: ModelFilesOptions): Promise<ModelF
   const { incoming, byModel, uploads, verifiedFiles, knownSources } = layout
   await prepareDirectories([incoming, layout.blobs, byModel, uploads, verifiedFiles, knownSources], layout.staging)
   const holds = createHolds()
-  const fetching: FetchDeps = { layout, threads, step, largestBytes, requireSpace: createSpaceCheck(layout.root, keepFreeBytes) }
+  const requireSpace = createSpaceCheck(layout.root, { keepFreeBytes, isWarning: () => cluster()?.disk_check === 'warn', log })
+  const fetching: FetchDeps = { layout, threads, step, largestBytes, requireSpace }
   const blobs = createBlobs({ ...fetching, layout, claim: createClaim(holds) })
   const folders = createModelFolders({ layout, clock })
   const fetchFile = createFetchFile({

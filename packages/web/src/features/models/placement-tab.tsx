@@ -56,7 +56,7 @@ function Nodes({ view }: { readonly view: PlacementView }) {
               </Pill>
             </Cell>
             <Cell>{node.eligible ? formatCount(node.score) : ''}</Cell>
-            <Cell className="[overflow-wrap:anywhere]">{node.reason}</Cell>
+            <Cell className="[overflow-wrap:anywhere]">{node.reason || node.warning}</Cell>
           </Row>
         ))}
       </Table>
