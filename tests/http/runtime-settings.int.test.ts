@@ -65,18 +65,16 @@ describe('PATCH /api/settings', () => {
     expect((await first().api.get('/api/settings/changes?limit=1')).body['changes']).toHaveLength(1)
   })
 
-  it.each<[string, object, number, string, RegExp]>([
-    ['an unknown setting', { 'model-load-wiat': '1s' }, 400, 'invalid', /the closest one is model-load-wait/],
-    ['a wrong value', { 'auto-approve': 'perhaps' }, 400, 'invalid', /neither true nor false/],
-    ['a setting of the start', { 'nats-url': 'nats://x' }, 409, 'setting_is_fixed', /restart/],
+  it.each<[string, object, [number, string, RegExp]]>([
+    ['an unknown setting', { 'model-load-wiat': '1s' }, [400, 'invalid', /the closest one is model-load-wait/]],
+    ['a wrong value', { 'auto-approve': 'perhaps' }, [400, 'invalid', /neither true nor false/]],
+    ['a setting of the start', { 'nats-url': 'nats://x' }, [409, 'setting_is_fixed', /restart/]],
     [
       'a setting that another controller pins',
       { 'op-retry-max': '20m' },
-      409,
-      'setting_is_pinned',
-      /the command line of the controller http/,
+      [409, 'setting_is_pinned', /the command line of the controller http/],
     ],
-  ])('refuses %s, and changes nothing', async (_, body, status, code, message) => {
+  ])('refuses %s, and changes nothing', async (_, body, [status, code, message]) => {
     const before = (await first().api.get('/api/settings/changes')).body
     const refused = async () => await first().api.patch('/api/settings', body)
     await waitFor(async () => (await refused()).status === status, { what: 'the refusal' })

@@ -14,7 +14,7 @@ import {
 import { createFailureLimit } from './auth/failure-limit.ts'
 import { isOpenTo } from './auth/may.pure.ts'
 import { isLoopbackHost } from './auth/origin.ts'
-import { createPrincipalFinder, createPrincipalWatch } from './auth/principal.ts'
+import { createPrincipalFinder, createPrincipalWatch, type PrincipalFinder } from './auth/principal.ts'
 import type { BuiltinBlobs } from './builtin/builtin-blobs.ts'
 import type { ConnectedBus } from './connect-bus.ts'
 import { ChangeFeed } from './events/feed.ts'
@@ -62,6 +62,7 @@ import { createStatsReader } from './stats/stats-buckets.ts'
 import type { OpenDatabase } from './store/open-database.ts'
 import type { Store } from './store/store.ts'
 import { createInbound } from './work/exchange.ts'
+import { withLive } from './with-live.ts'
 import { createWorkerSettings } from './worker-settings.ts'
 
 export interface ControllerDeps {
@@ -194,18 +195,17 @@ function createParts(foundation: Foundation) {
     onRotation: (replica) => void hub.tick('replica', [replica]),
   })
   const inbound = inboundOf(foundation, { pulse, loads, inventory, operations })
-  const own = { id, version, url: foundation.url, pinned: foundation.runtime.pinned }
-  const housekeeping = createHousekeeping({
-    ...{ store, principals, own, clock, log },
-    get historyMs() {
-      return settings.historyRetention
-    },
-  })
+  const housekeeping = housekeepingOf(foundation, id, principals)
   const settingsLoop = settingsLoopOf(foundation, feed, inventory.checker.wake)
   return {
     ...{ inbound, metrics, feed, principals, principalWatch, pulse, history, inventory, membership },
     ...{ facts, hub, housekeeping, settingsLoop, models, operations, rollouts, planners, submissions, loads, serving, scaling },
   }
+}
+
+function housekeepingOf({ settings, store, runtime, url, clock, log }: Foundation, id: string, principals: PrincipalFinder) {
+  const own = { id, version, url, pinned: runtime.pinned }
+  return createHousekeeping(withLive({ store, principals, own, clock, log }, { historyMs: () => settings.historyRetention }))
 }
 
 /** A changed interval, or the first automatic upgrade, takes effect with a check now. */
@@ -272,28 +272,22 @@ function scalingOf({ settings, store, clock, log }: Foundation, { pulse, inFligh
     const { since } = pulse.attention
     return since !== null && clock.monotonic() - since >= 2 * settings.heartbeatInterval
   }
-  return createScaleLoop({
-    ...{ scaling: store.scaling, inFlight, isInformed, clock, log },
-    get idleMs() {
-      return settings.idleScaleDown
-    },
-  })
+  const deps = { scaling: store.scaling, inFlight, isInformed, clock, log }
+  return createScaleLoop(withLive(deps, { idleMs: () => settings.idleScaleDown }))
 }
 
 function membershipOf({ settings, store, connected, clock, log, ...foundation }: Foundation, feed: ChangeFeed) {
   const { bus, url, ca, credentials } = connected
-  return createMembership({
+  const deps = {
     nodes: store.nodes,
     access: store.access,
     feed,
     log,
-    get autoApprove() {
-      return settings.autoApprove
-    },
-    isOwnWorker: (key) => foundation.ownWorkers?.().has(key) ?? false,
+    isOwnWorker: (key: string) => foundation.ownWorkers?.().has(key) ?? false,
     bus: { kind: bus.kind, url, ca, credentials },
     workerSettings: createWorkerSettings({ settings, store, builtin: foundation.builtin, feed, clock }),
-  })
+  }
+  return createMembership(withLive(deps, { autoApprove: () => settings.autoApprove }))
 }
 
 interface BackendPartsDeps {

@@ -25,7 +25,7 @@ import {
 import { checkSettings, controllerSettings, type ControllerSettings, runtimeSettings } from './settings.ts'
 
 /** The change key of the stored settings (migration 0003). */
-export const runtimeSettingsKey = { kind: 'settings', id: 'runtime' } as const
+const runtimeSettingsKey = { kind: 'settings', id: 'runtime' } as const
 
 type RuntimeName = keyof typeof runtimeSettings
 const isRuntimeName = (name: string): name is RuntimeName => Object.hasOwn(runtimeSettings, name)

@@ -15,6 +15,8 @@ import {
   type SettingsOf,
 } from '@muster/host'
 import { findAllowListProblem, sourceSettings } from '@muster/source'
+import { checkSchedulingFile } from './models/scheduling-file.ts'
+import { withLive } from './with-live.ts'
 
 /** Short secrets can be guessed. */
 const isLong = (value: Secret): string | null => (value.reveal().length < 16 ? 'it is shorter than 16 characters' : null)
@@ -160,6 +162,12 @@ export const controllerSettings = defineSettings({
     help: 'NAME=URL of a gallery of backends, beside the built-in one; repeatable',
   }),
   modelGalleries: list({ flag: 'model-gallery', check: isGalleries, help: 'NAME=URL of a gallery of models; repeatable' }),
+  modelScheduling: string({
+    flag: 'model-scheduling',
+    default: '',
+    check: checkSchedulingFile,
+    help: 'a YAML or JSON file with scheduling rules of models, applied at the start when its content is new',
+  }),
 })
 export type ControllerSettings = SettingsOf<typeof controllerSettings>
 
@@ -209,18 +217,9 @@ function parseGallerySetting(value: string, kind: GalleryKind): GalleryAddress |
   return { name, url, kind }
 }
 
-/** Reads the settings at each use. */
-export const retryOf = (settings: Pick<ControllerSettings, 'opRetryBase' | 'opRetryMax' | 'opMaxAttempts'>) => ({
-  get baseMs() {
-    return settings.opRetryBase
-  },
-  get maxMs() {
-    return settings.opRetryMax
-  },
-  get maxAttempts() {
-    return settings.opMaxAttempts
-  },
-})
+/** How failed attempts on nodes are repeated. */
+export const retryOf = (settings: Pick<ControllerSettings, 'opRetryBase' | 'opRetryMax' | 'opMaxAttempts'>) =>
+  withLive({}, { baseMs: () => settings.opRetryBase, maxMs: () => settings.opRetryMax, maxAttempts: () => settings.opMaxAttempts })
 
 /** Checks settings that depend on each other. */
 export function checkSettings(settings: ControllerSettings): void {

@@ -1,6 +1,6 @@
 // Starts workers: inside the process of `muster up`, or as a process of their own. A worker inside `up` joins over HTTP too,
 // but the controller trusts its key beforehand, and it may use the in-process bus.
-import { type LocalHub, readNatsTls } from '@muster/bus'
+import type { LocalHub } from '@muster/bus'
 import { type Clock, type Log, openDataDir, resolveSettings } from '@muster/host'
 import { FleetError } from '@muster/protocol'
 import type { SettingsOfUp, Worker, WorkerSettings } from '@muster/worker'
@@ -32,6 +32,7 @@ export interface LocalWorker {
 
 export async function startLocalWorker(start: LocalWorkerStart): Promise<LocalWorker> {
   const { name, url, env, localHub, trust, log, clock } = start
+  const { readNatsTls } = await import('@muster/bus')
   const { connectNatsBus, loadNodeKey, settingsOfUp, startWorker, workerSettings } = await import('@muster/worker')
   const dataDir = await openDataDir({ path: start.dataDir, role: 'worker', clock })
   let worker: Worker

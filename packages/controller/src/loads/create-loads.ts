@@ -27,6 +27,7 @@ import { createAdvance, createDemands, type LoadTransition, LoadWork } from './l
 import { createApply } from './apply.ts'
 import { type Bytes, createColdLoads, createLoadStatuses } from './load-status.ts'
 import type { InstallStanding } from './loads.pure.ts'
+import { withLive } from '../with-live.ts'
 
 export interface LoadsDeps {
   readonly bus: Bus
@@ -79,26 +80,16 @@ export function createLoads(deps: LoadsDeps) {
   const unload = createUnload({ bus, log })
   const demand = createDemands({ loads, nodes })
   const placing = (): Placer => createPlacer({ ...counted, placement: readOnce(store.placement) })
-  const apply = createApply({
-    ...applyParts(deps),
-    ...{ demand, advance, placing, listedName },
-    get stallMs() {
-      return settings.opStallTimeout
-    },
-    get quietMs() {
-      return quietMsOf(settings)
-    },
-  })
-  const work = new LoadWork({
+  const applying = { ...applyParts(deps), demand, advance, placing, listedName }
+  const apply = createApply(withLive(applying, { stallMs: () => settings.opStallTimeout, quietMs: () => quietMsOf(settings) }))
+  const working = {
     ...{ loads, demand, advance, apply, holder, clock, log },
     isPaused: () => deps.isPaused?.() ?? false,
     findSpread: createFindSpread({ placement: store.placement, place: explainOf(createPlacer(known), listedName) }),
     tendReplicas: createTendReplicas({ bus, loads, replicas, advance, unload, log }),
-    get idleMs() {
-      return settings.idleScaleDown
-    },
     intervalMs: settings.reconcileInterval,
-  })
+  }
+  const work: LoadWork = new LoadWork(withLive(working, { idleMs: () => settings.idleScaleDown }))
   const intervalMs = settings.reconcileInterval
   const checks = createReplicaChecks({ checks: store.replicaChecks, loads, advance, holder, intervalMs, clock, log })
   const reports = createReplicaReports({

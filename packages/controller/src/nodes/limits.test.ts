@@ -20,14 +20,14 @@ it.each<[string, string | null, [number | null, number | null], [number | null, 
 describe('of the limits of a worker and of an administrator', () => {
   const vram = { total_vram: 100, available_vram: 60 }
 
-  it.each<[string, string | undefined, string | null, { value: string; from: string } | null, number]>([
-    ['none is in effect when there is none', undefined, null, null, 100],
-    ['the budget of the worker holds alone', '50%', null, { value: '50%', from: 'worker' }, 50],
-    ['the budget of the administrator holds alone', undefined, '80%', { value: '80%', from: 'api' }, 80],
-    ['the lower budget wins: the one of the worker', '50%', '80%', { value: '50%', from: 'worker' }, 50],
-    ['the lower budget wins: the one of the administrator', '80%', '30B', { value: '30B', from: 'api' }, 30],
-    ['equal budgets are the one of the administrator', '80%', '80B', { value: '80B', from: 'api' }, 80],
-  ])('%s', (_, ofWorker, ofAdministrator, inEffect, total) => {
+  it.each<[string, [string | undefined, string | null], { value: string; from: string } | null, number]>([
+    ['none is in effect when there is none', [undefined, null], null, 100],
+    ['the budget of the worker holds alone', ['50%', null], { value: '50%', from: 'worker' }, 50],
+    ['the budget of the administrator holds alone', [undefined, '80%'], { value: '80%', from: 'api' }, 80],
+    ['the lower budget wins: the one of the worker', ['50%', '80%'], { value: '50%', from: 'worker' }, 50],
+    ['the lower budget wins: the one of the administrator', ['80%', '30B'], { value: '30B', from: 'api' }, 30],
+    ['equal budgets are the one of the administrator', ['80%', '80B'], { value: '80B', from: 'api' }, 80],
+  ])('%s', (_, [ofWorker, ofAdministrator], inEffect, total) => {
     const resources = Resources.parse({ ...vram, vram_budget: ofWorker })
     expect(limitsInEffect({ resources, vramBudget: ofAdministrator, maxReplicasPerModel: null }).vram_budget).toEqual(inEffect)
     expect(applyVramBudget(resources, ofAdministrator).total_vram).toBe(total)

@@ -10,6 +10,7 @@ import type { OperationRecord } from '../store/operations.ts'
 import type { Store } from '../store/store.ts'
 import { createBars, createProgressCache, createProgressFeed } from './progress.ts'
 import { viewOperation } from './view.ts'
+import { withLive } from '../with-live.ts'
 
 export interface OperationsDeps {
   readonly bus: Bus
@@ -37,21 +38,16 @@ export interface OperationsDeps {
 /** After this time without a report the worker is queried. */
 const maxQuietMs = 5_000
 
-/** Reads the settings at each use. */
-const limitsOf = (settings: OperationsDeps['settings']): IntentLimits => ({
-  get installMs() {
-    return settings.backendInstallTimeout
-  },
-  get upgradeMs() {
-    return settings.backendUpgradeTimeout
-  },
-  get stallMs() {
-    return settings.opStallTimeout
-  },
-  get quietMs() {
-    return Math.min(maxQuietMs, settings.opStallTimeout / 4)
-  },
-})
+const limitsOf = (settings: OperationsDeps['settings']): IntentLimits =>
+  withLive(
+    {},
+    {
+      installMs: () => settings.backendInstallTimeout,
+      upgradeMs: () => settings.backendUpgradeTimeout,
+      stallMs: () => settings.opStallTimeout,
+      quietMs: () => Math.min(maxQuietMs, settings.opStallTimeout / 4),
+    },
+  )
 
 export function createOperations(deps: OperationsDeps) {
   const { bus, store, settings, holder, random, clock, log } = deps

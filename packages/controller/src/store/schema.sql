@@ -501,6 +501,7 @@ create table scheduling_file (
 create table scheduling_rules (
   model text not null,
   scheduling jsonb not null,
+  is_applied boolean not null default false,
   constraint scheduling_rules_pkey PRIMARY KEY (model)
 );
 

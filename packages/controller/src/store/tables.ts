@@ -345,6 +345,7 @@ export interface SchedulingFileTable {
 export interface SchedulingRulesTable {
   model: string
   scheduling: Json
+  is_applied: Defaulted<boolean>
 }
 
 export interface SchemaMigrationsTable {

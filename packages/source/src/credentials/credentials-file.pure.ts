@@ -60,7 +60,7 @@ const Entry = z
   .refine((entry) => isOne(entry.basic, entry.bearer, entry.header), { message: 'give exactly one of basic, bearer and header' })
 export type CredentialEntry = z.infer<typeof Entry>
 
-export const mostEntries = 1_000
+const mostEntries = 1_000
 export const CredentialsFile = z.array(Entry).max(mostEntries)
 
 /** The place of a secret: in the file, in another file, or in the environment. */

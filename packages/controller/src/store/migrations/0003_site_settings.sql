@@ -42,5 +42,7 @@ create table scheduling_file (
 -- Its rules. A model that is created without scheduling gets the rule of its name.
 create table scheduling_rules (
   model text primary key,
-  scheduling jsonb not null
+  scheduling jsonb not null,
+  -- Written to a model, or taken by a model at its creation. From then on the scheduling is its administrator's.
+  is_applied boolean not null default false
 );
