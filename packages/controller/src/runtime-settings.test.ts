@@ -66,10 +66,15 @@ describe('a request', () => {
     ['a changed value', { 'history-retention': '7d' }, { changes: [{ flag: 'history-retention', before: '14d', after: '7d' }] }],
     ['no change', { 'history-retention': '14d' }, { changes: [] }],
     ['back to the default', { 'history-retention': null }, { changes: [{ flag: 'history-retention', before: '14d', after: null }] }],
+    [
+      'a value beside one that this version cannot read',
+      { 'idle-scale-down': '1m' },
+      { changes: [{ flag: 'idle-scale-down', before: null, after: '1m' }] },
+    ],
     ['the default of a setting without a value', { 'idle-scale-down': null }, { changes: [] }],
     ['a word', { 'disk-check': 'warn' }, { changes: [{ flag: 'disk-check', before: null, after: 'warn' }] }],
   ])('is accepted: %s', (_, requests, want) => {
-    expect(decide(requests, { 'history-retention': '14d' })).toEqual({ outcome: 'ok', ...want })
+    expect(decide(requests, { 'history-retention': '14d', 'op-max-attempts': 'many' })).toEqual({ outcome: 'ok', ...want })
   })
 
   it.each<[string, Record<string, string | null>, string, RegExp]>([

@@ -44,11 +44,13 @@ export type RuntimeSettings = ReturnType<typeof createRuntimeSettings>
 export function createRuntimeSettings({ given, explained, log }: RuntimeSettingsDeps) {
   const pinned = new Map(explained.flatMap(({ flag, from }) => (from === 'default' ? [] : [[flag, from] as const])))
   const listeners = new Set<(changed: ReadonlySet<string>) => void>()
+  /** Logged once each. */
+  const unreadable = new Set<string>()
   let stored: StoredSettings = new Map()
   let values = overlay(stored)
 
   function overlay(texts: StoredSettings): Pick<ControllerSettings, RuntimeName> {
-    const inEffect = [...texts].filter(([flag]) => !pinned.has(flag))
+    const inEffect = [...texts].filter(([flag, text]) => !pinned.has(flag) && isReadable(flag, text))
     const parsed = resolveSettings(runtimeSettings, { flags: Object.fromEntries(inEffect), env: {} })
     const names = new Set(inEffect.map(([flag]) => flag))
     const isGiven = (name: RuntimeName): boolean => !names.has(runtimeSettings[name].flag)
@@ -69,7 +71,11 @@ export function createRuntimeSettings({ given, explained, log }: RuntimeSettings
 
     /** Takes over the stored texts. Texts that this version cannot read, and settings that it does not know, have no effect. */
     set(texts: StoredSettings): void {
-      const readable = new Map([...texts].filter(([flag, text]) => isReadable(flag, text, log)))
+      const readable = new Map([...texts].filter(([flag, text]) => isReadable(flag, text)))
+      for (const flag of [...texts.keys()].filter((each) => !readable.has(each) && !unreadable.has(each))) {
+        unreadable.add(flag)
+        log.warn('stored setting is not known to this version, and has no effect', { setting: flag })
+      }
       const all = new Set([...readable.keys(), ...stored.keys()])
       const changed = new Set([...all].filter((flag) => readable.get(flag) !== stored.get(flag)))
       stored = readable
@@ -124,11 +130,9 @@ const parseText =
 
 const runtime: ReadonlyMap<string, ParseText> = new Map(Object.values(runtimeSettings).map((setting) => [setting.flag, parseText(setting)]))
 
-function isReadable(flag: string, text: string, log: Log): boolean {
+function isReadable(flag: string, text: string): boolean {
   const parsed = runtime.get(flag)?.(text)
-  if (parsed !== undefined && 'text' in parsed) return true
-  log.warn('stored setting is not known to this version, and has no effect', { setting: flag })
-  return false
+  return parsed !== undefined && 'text' in parsed
 }
 
 const pollMs = 30_000

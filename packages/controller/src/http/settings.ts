@@ -7,7 +7,7 @@ import { endpoint, type Endpoint } from './endpoint.ts'
 import { HttpError } from './http-error.ts'
 
 export interface SettingEndpointDeps {
-  readonly runtime: Pick<RuntimeSettings, 'decide' | 'explain' | 'set'>
+  readonly runtime: Pick<RuntimeSettings, 'decide' | 'explain' | 'pinned' | 'set'>
   readonly store: RuntimeSettingStore
   /** The URL of this controller. */
   readonly controller: string
@@ -21,12 +21,16 @@ const refusals = {
 } as const
 
 export function settingEndpoints({ runtime, store, controller }: SettingEndpointDeps): Endpoint[] {
-  const list = async () => ({ controller, settings: runtime.explain(await store.pins()) })
+  // This controller may not have reported its own pins yet.
+  const own = Object.entries(runtime.pinned).map(([flag, from]) => ({ flag, from, controller }))
+  const list = async () => ({ controller, settings: runtime.explain([...own, ...(await store.pins())]) })
   return [
     endpoint(routes.settings, list),
     endpoint(routes.changeSettings, async ({ body, principal }) => {
       const requests = Object.entries(body).map(([flag, value]) => ({ flag, value: value === null ? null : String(value) }))
-      const decision = await store.change(principalName(principal), (facts) => runtime.decide(requests, facts))
+      const decision = await store.change(principalName(principal), ({ texts, pins }) =>
+        runtime.decide(requests, { texts, pins: [...own, ...pins] }),
+      )
       if (decision.outcome !== 'ok') {
         const [status, code] = refusals[decision.outcome]
         throw new HttpError(status, code, decision.message)
