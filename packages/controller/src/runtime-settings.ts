@@ -100,19 +100,22 @@ export function createRuntimeSettings({ given, explained, log }: RuntimeSettings
 
     /** `pins` of live controllers. */
     explain: (pins: readonly SettingPin[]): SettingView[] =>
-      explained.map(({ isSecret, ...shown }) => {
-        const { flag } = shown
-        const parse = runtime.get(flag)
-        if (parse === undefined) return { ...shown, is_secret: isSecret, is_runtime: false, pinned_by: null }
-        const text = stored.get(flag)
-        const pin = pins.find((each) => each.flag === flag)
-        const isStored = text !== undefined && !pinned.has(flag)
-        return {
-          ...shown,
-          ...(isStored ? { value: text, from: 'an administrator' } : {}),
-          ...{ is_secret: isSecret, is_runtime: true, pinned_by: pin === undefined ? null : `${pin.from} of ${pin.controller}` },
-        }
-      }),
+      explained.map((setting) => viewSetting(setting, { pins, text: pinned.has(setting.flag) ? undefined : stored.get(setting.flag) })),
+  }
+}
+
+/** `text`: the stored text, if it is in effect. */
+function viewSetting(
+  { isSecret, ...shown }: ExplainedSetting,
+  { pins, text }: { pins: readonly SettingPin[]; text: string | undefined },
+): SettingView {
+  const pin = pins.find(({ flag }) => flag === shown.flag)
+  return {
+    ...shown,
+    ...(text === undefined ? {} : { value: text, from: 'an administrator' }),
+    is_secret: isSecret,
+    is_runtime: runtime.has(shown.flag),
+    pinned_by: pin === undefined ? null : `${pin.from} of ${pin.controller}`,
   }
 }
 

@@ -68,11 +68,11 @@ it.each<['refuse' | 'warn', string | undefined]>([
   ['refuse', undefined],
   ['warn', 'the disk looks too small: llama needs 2 GB, and 1 GB are free'],
 ])('with --disk-check %s the plan of a node whose disk looks too small has the warning %s', async (diskCheck, warning) => {
-  const node = nodeRecord('full', { ...has('1'), resources: { available_disk: 1e9 } })
+  const full = nodeRecord('full', { ...has('1'), resources: { available_disk: 1e9 } })
   const plan = { ...nothingToFetch, uri: 'oci://h/llama:2', digest: digestOf('2'), sizeBytes: 2e9 }
   const { upgrade } = submissions({
-    nodes: { list: async () => [node] },
-    planUpgrade: async () => [{ node, outcome: 'planned', plan }],
+    nodes: { list: async () => [full] },
+    planUpgrade: async () => [{ node: full, outcome: 'planned', plan }],
     diskCheck: () => diskCheck,
   })
   const { nodes } = await upgrade(backend, { strategy: 'rolling' }, by)
