@@ -1,6 +1,8 @@
-import { type ExplainedSetting, explainSettings, resolveSettings, silentLog, type SettingsSources } from '@muster/host'
+import { type ExplainedSetting, explainSettings, resolveSettings, silentLog, type SettingsSources, systemClock } from '@muster/host'
+import { waitFor } from '@muster/testkit'
 import { describe, expect, it } from 'vitest'
-import { createRuntimeSettings } from './runtime-settings.ts'
+import type { ChangeListener } from './events/feed.ts'
+import { createRuntimeSettings, createSettingsLoop } from './runtime-settings.ts'
 import type { SettingPin } from './runtime-settings.pure.ts'
 import { controllerSettings, runtimeSettings } from './settings.ts'
 
@@ -109,5 +111,38 @@ describe('the settings of a controller, for people', () => {
     expect(find(shown, 'port')).toMatchObject({ value: '8080', is_runtime: false, pinned_by: null })
     const isShown = (flag: string): flag is ExplainedSetting['flag'] => find(shown, flag) !== undefined
     expect(Object.values(controllerSettings).every(({ flag }) => isShown(flag))).toBe(true)
+  })
+})
+
+describe('the loop', () => {
+  it('reads after a change, and keeps the last values while the database cannot be read', async () => {
+    const runtime = create()
+    let answer: () => Promise<Map<string, string>> = async () => stored({ 'model-load-wait': '30s' })
+    let reads = 0
+    let notify: ChangeListener = () => undefined
+    const loop = createSettingsLoop({
+      runtime,
+      read: async () => {
+        reads += 1
+        return await answer()
+      },
+      feed: { listen: (listener) => ((notify = listener), () => undefined) },
+      clock: { ...systemClock, sleep: (ms, signal) => systemClock.sleep(ms === 30_000 ? ms : 1, signal) },
+      log: silentLog,
+    })
+    const stopping = new AbortController()
+    const running = loop.run(stopping.signal)
+    await waitFor(() => runtime.settings.modelLoadWait === 30_000, { what: 'the first reading' })
+    answer = () => Promise.reject(new Error('the database is down'))
+    const before = reads
+    const change = (id: string) => notify({ changes: [{ kind: 'settings', id, seq: 1, deleted: false }], cursor: 1 })
+    change('galleries')
+    change('runtime')
+    await waitFor(() => reads >= before + 2, { what: 'two failed readings' })
+    expect(runtime.settings.modelLoadWait).toBe(30_000)
+    answer = async () => stored({})
+    await waitFor(() => runtime.settings.modelLoadWait === 60_000, { what: 'the reading after the outage' })
+    stopping.abort()
+    await running
   })
 })

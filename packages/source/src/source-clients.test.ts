@@ -123,7 +123,7 @@ describe('a credentials file', () => {
     expect(seen.map(({ path }) => path)).toEqual(['/basic/index.yaml', '/basic/o/r/resolve/main/m.gguf'])
   })
 
-  it('SEC never goes to another origin after a redirect, also when that origin has a login of its own', async () => {
+  it('never goes to another origin after a redirect, also when that origin has a login of its own', async () => {
     await write(`- { prefix: "${server.url}", basic: { username: reader, password: hunter2 } }
 - { prefix: "${other.url}", bearer: { token: t0ken } }`)
     await expect(fetchText('/away')).resolves.toBe(content)

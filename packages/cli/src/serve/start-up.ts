@@ -17,7 +17,6 @@ import { type LocalWorker, startLocalWorker } from './start-workers.ts'
 export interface UpStart extends Omit<ControllerStart, 'localHub' | 'ownWorkers'> {
   readonly settings: ControllerSettings & { readonly workers: number } & Partial<ModelFileSettings>
   readonly given: readonly GivenFlag[]
-  readonly env: Readonly<Record<string, string | undefined>>
   readonly version: string
   readonly print: (text: string) => void
   readonly commands: CommandWriter
@@ -103,6 +102,7 @@ async function describeReady(
 
 export interface ControllerStart {
   readonly settings: ControllerSettings
+  readonly env: Readonly<Record<string, string | undefined>>
   readonly explained: readonly ExplainedSetting[]
   readonly dataDir: string
   readonly log: Log

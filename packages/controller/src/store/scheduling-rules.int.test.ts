@@ -84,6 +84,9 @@ it('a start goes on where a killed one stored the rules and wrote some', async (
   await start(text)
   expect(await schedulingOf('half-a')).toEqual({})
   expect(await schedulingOf('half-b')).toEqual({ priority: 2 })
+  // A rule that was applied meanwhile, by the creation of its model, is not applied again.
+  expect(await store.models.applyRule(nameOf('half-b'), { priority: 9 })).toBe(false)
+  expect(await schedulingOf('half-b')).toEqual({ priority: 2 })
 })
 
 it('an empty list removes the rules for models to come, and a deleted model gets its rule again', async () => {
