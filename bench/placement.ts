@@ -94,6 +94,7 @@ const candidateOf = (node: number): Candidate => ({
   ...{
     pool: { kind: 'vram', total: 24 * gb, available: 12 * gb },
     maxReplicas: 8,
+    maxReplicasPerModel: null,
     replicas: [replicaOn(node)],
     vacatedMemory: 0,
     pendingMemory: 0,
@@ -101,7 +102,7 @@ const candidateOf = (node: number): Candidate => ({
 })
 const modelOf = (size: number): PlacementModel => ({
   ...{ name: ModelName.parse('new'), backend: 'llama', selector: { zone: 'a' }, files: [{ digest: null, size }], priority: 2 },
-  ...{ isStaging: false, isSpread: false, avoid: null, pin: null },
+  ...{ isStaging: false, isSpread: false, avoid: null, pin: null, diskCheck: 'refuse' },
 })
 
 function decide(): void {

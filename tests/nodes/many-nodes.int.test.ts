@@ -165,7 +165,24 @@ describe('a fleet', () => {
     await untilStatus('eta', 'healthy')
     expect((await first().get(`/api/nodes/${id}`)).body).toMatchObject(asItWas)
 
+    await first().patch(`/api/nodes/${id}/labels`, { team: 'blue' })
     await again.stop()
+    await untilStatus('eta', 'offline')
+    const changed = await restart('--labels', 'team=green,rack=8', '--vram-budget', '50%', '--max-replicas-per-model', '1')
+    await untilStatus('eta', 'healthy')
+    // An administrator's value of a label wins.
+    const ofLaterStart = { labels: { team: 'blue', rack: '8' }, resources: { vram_budget: '50%', max_replicas_per_model: 1 } }
+    const inEffect = { vram_budget: { value: '50%', from: 'worker' }, max_replicas_per_model: { value: 1, from: 'worker' } }
+    await waitFor(
+      async () => {
+        expect((await first().get(`/api/nodes/${id}`)).body).toMatchObject({ ...ofLaterStart, limits: inEffect })
+        return true
+      },
+      { what: 'the labels and limits of the later start' },
+    )
+    await first().delete(`/api/nodes/${id}/labels/team`)
+
+    await changed.stop()
     await untilStatus('eta', 'offline')
     await restart('--labels', '')
     await untilStatus('eta', 'healthy')

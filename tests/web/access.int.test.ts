@@ -141,13 +141,39 @@ describe('the settings', () => {
   })
 })
 
+describe('a setting that changes at run time', () => {
+  it('is changed and reset on the page, with the refusal of a wrong value, and the change is listed', async () => {
+    await using visitor = await visitWeb(fleet, { path: '/settings?tab=configuration&q=model-load-wait' })
+    const { page } = visitor
+    const row = page.getByRole('table', { name: 'Configuration' }).getByRole('row', { name: '--model-load-wait' })
+    await row.getByRole('button', { name: 'Change model-load-wait' }).click()
+    const field = row.getByLabel('New value of model-load-wait')
+    await field.fill('soon')
+    await row.getByRole('button', { name: 'Save' }).click()
+    await row.getByText(/"soon" is not a duration/).waitFor()
+    await field.fill('90s')
+    await row.getByRole('button', { name: 'Save' }).click()
+    await row.getByText('90s', { exact: true }).waitFor()
+    expect(await row.textContent()).toContain('an administrator')
+    const changes = page.getByRole('table', { name: 'Changes of settings' })
+    await changes.getByText('default → 90s').waitFor()
+    await row.getByRole('button', { name: 'Reset model-load-wait' }).click()
+    await changes.getByText('90s → default').waitFor()
+    await row.getByText('an administrator').waitFor({ state: 'detached' })
+    // A setting of the command line has no button.
+    await page.goto(new URL('/settings?tab=configuration&q=backend-install-timeout', page.url()).href)
+    await page.getByText(/Pinned by the command line of http/).waitFor()
+    expect(await page.getByRole('button', { name: 'Change backend-install-timeout' }).count()).toBe(0)
+  })
+})
+
 const pages = ['/', '/nodes', '/backends', '/models', '/models/new', '/operations', '/playground', '/settings', '/settings?tab=galleries']
 
 describe('the frame', () => {
   it('follows shortcuts, but not while typing in a field', async () => {
     await using visitor = await visitWeb(fleet, { path: '/settings?tab=configuration' })
     const { page } = visitor
-    await page.getByRole('table').waitFor()
+    await page.getByRole('table', { name: 'Configuration' }).waitFor()
     await page.keyboard.press('/')
     await page.keyboard.type('g n?')
     expect(await page.getByRole('searchbox').inputValue()).toBe('g n?')

@@ -12,6 +12,7 @@ import { models } from './commands/models.ts'
 import { nodes } from './commands/nodes.ts'
 import { ops } from './commands/ops.ts'
 import { pack } from './commands/pack.ts'
+import { settings } from './commands/settings.ts'
 import { status } from './commands/status.ts'
 import type { Shell } from './shell.ts'
 
@@ -41,7 +42,7 @@ export function createProgram(shell: Shell): Command {
   program.commandsGroup('Run:')
   for (const define of [up, controller, worker, join, natsConfig]) define(program, shell)
   program.commandsGroup('Use:')
-  for (const define of [status, nodes, backends, models, chat, galleries, ops, pack, keys, loginLink, doctor]) {
+  for (const define of [status, nodes, backends, models, chat, galleries, ops, pack, keys, settings, loginLink, doctor]) {
     if (typeof define === 'function') define(program, shell)
     else addClientCommand(program, shell, define)
   }

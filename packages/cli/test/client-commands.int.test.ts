@@ -1,7 +1,7 @@
 // The client commands against a scripted controller: what they ask, what they print, how they end.
 import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { keyRoutes, loginRoutes, modelRoutes, nodeRoutes, systemRoutes } from '@muster/protocol'
+import { keyRoutes, loginRoutes, modelRoutes, nodeRoutes, type SettingView, systemRoutes } from '@muster/protocol'
 import { createProcesses, freePort, makeTempDir, type TempDir } from '@muster/testkit'
 import { afterAll, afterEach, beforeEach, describe, expect, it } from 'vitest'
 import { modelView } from './model-views.ts'
@@ -213,6 +213,40 @@ describe('nodes', () => {
     expect(controller.asked).toEqual([])
   })
 
+  it.each([
+    ['1', 1, 'at most 1 replica'],
+    ['--clear', null, 'any number of replicas'],
+  ])('sets and clears the limit of replicas of one model: %s', async (argument, limit, runs) => {
+    const [node = nodeView()] = two()
+    controller.answer(nodeRoutes.list, { nodes: two() })
+    controller.answer(nodeRoutes.putMaxReplicasPerModel, { ...node, max_replicas_per_model: limit })
+    controller.answer(nodeRoutes.deleteMaxReplicasPerModel, { ...node, max_replicas_per_model: limit })
+    expect(await muster(['nodes', 'max-replicas-per-model', 'gpu-1', argument])).toMatchObject({
+      code: 0,
+      stdout: `gpu-1 (${node.id}) runs ${runs} of each model\n`,
+    })
+    const asked = limit === null ? { method: 'DELETE', body: undefined } : { method: 'PUT', body: { value: limit } }
+    expect(controller.asked.at(-1)).toMatchObject({ path: `/api/nodes/${node.id}/max-replicas-per-model`, ...asked })
+  })
+
+  it.each([[[]], [['0']], [['many']], [['1', '--clear']]])('asks nobody about the limit %j', async (args) => {
+    expect(await muster(['nodes', 'max-replicas-per-model', 'gpu-1', ...args])).toMatchObject({ code: 2, stdout: '' })
+    expect(controller.asked).toEqual([])
+  })
+
+  it('shows the limits of a node, and who set them', async () => {
+    const node = nodeView({
+      vram_budget: '80%',
+      limits: { vram_budget: { value: '50%', from: 'worker' }, max_replicas_per_model: { value: 2, from: 'api' } },
+    })
+    controller.answer(nodeRoutes.list, { nodes: [node] })
+    controller.answer(nodeRoutes.get, node)
+    controller.answer(nodeRoutes.models, { replicas: [] })
+    const { stdout } = await muster(['nodes', 'show', 'gpu-1'])
+    expect(stdout).toMatch(/GPU budget +50% \(set at the start of the worker; an administrator set 80%\)/)
+    expect(stdout).toMatch(/Per model +at most 2 \(set by an administrator\)/)
+  })
+
   it('shows the budget of a node', async () => {
     const node = nodeView({ vram_budget: '80%' })
     controller.answer(nodeRoutes.list, { nodes: [node] })
@@ -224,6 +258,46 @@ describe('nodes', () => {
   it('sends no request for an invalid label', async () => {
     expect(await muster(['nodes', 'label', 'gpu-1', 'rack'])).toMatchObject({ code: 2 })
     expect(controller.asked).toEqual([])
+  })
+})
+
+describe('settings', () => {
+  const setting = (flag: string, over: Partial<SettingView> = {}): SettingView => ({
+    ...{ flag, value: '60s', default: '60s', from: 'default', description: '', is_secret: false, is_runtime: true, pinned_by: null },
+    ...over,
+  })
+  const answer = (...settings: SettingView[]) => ({ controller: 'http://c', settings })
+
+  it('are listed with their origin and whether they can change', async () => {
+    const pinned = setting('auto-upgrade', { from: 'MUSTER_AUTO_UPGRADE', pinned_by: 'MUSTER_AUTO_UPGRADE of http://c' })
+    controller.answer(systemRoutes.settings, answer(setting('model-load-wait'), pinned, setting('port', { is_runtime: false })))
+    const { stdout } = await muster(['settings', 'ls'])
+    expect(stdout).toMatch(/model-load-wait +60s +default +at any time/)
+    expect(stdout).toMatch(/auto-upgrade .*pinned by MUSTER_AUTO_UPGRADE of http:\/\/c/)
+    expect(stdout).toMatch(/port .*at the start/)
+    expect((await muster(['settings', 'ls', '--changeable'])).stdout).not.toContain('port')
+  })
+
+  it('are set and unset in one request', async () => {
+    controller.answer(systemRoutes.changeSettings, answer(setting('model-load-wait', { value: '2m', from: 'an administrator' })))
+    expect(await muster(['settings', 'set', '--', 'model-load-wait=2m', '--op-retry-base=1s'])).toMatchObject({
+      code: 0,
+      stdout: 'model-load-wait is 2m (an administrator)\n',
+    })
+    expect(controller.asked.at(-1)).toMatchObject({ method: 'PATCH', body: { 'model-load-wait': '2m', 'op-retry-base': '1s' } })
+    await muster(['settings', 'unset', 'model-load-wait'])
+    expect(controller.asked.at(-1)).toMatchObject({ method: 'PATCH', body: { 'model-load-wait': null } })
+  })
+
+  it.each([['set', 'model-load-wait'], ['set'], ['unset'], ['history', '--limit', '0']])('asks nobody: %s %s', async (...args) => {
+    expect(await muster(['settings', ...args.filter((arg) => arg !== undefined)])).toMatchObject({ code: 2, stdout: '' })
+    expect(controller.asked).toEqual([])
+  })
+
+  it('have a history', async () => {
+    const change = { at: '2026-01-01T00:00:00.000Z', setting: 'model-load-wait', changed_by: 'key ci', before: null, after: '2m' }
+    controller.answer(systemRoutes.settingChanges, { changes: [change] })
+    expect((await muster(['settings', 'history'])).stdout).toMatch(/model-load-wait +default +2m +key ci/)
   })
 })
 

@@ -14,7 +14,7 @@ import {
 import { createFailureLimit } from './auth/failure-limit.ts'
 import { isOpenTo } from './auth/may.pure.ts'
 import { isLoopbackHost } from './auth/origin.ts'
-import { createPrincipalFinder, createPrincipalWatch } from './auth/principal.ts'
+import { createPrincipalFinder, createPrincipalWatch, type PrincipalFinder } from './auth/principal.ts'
 import type { BuiltinBlobs } from './builtin/builtin-blobs.ts'
 import type { ConnectedBus } from './connect-bus.ts'
 import { ChangeFeed } from './events/feed.ts'
@@ -37,6 +37,7 @@ import { nodeEndpoints, nodeLogEndpoints } from './http/nodes.ts'
 import { replicaEndpoints } from './http/replicas.ts'
 import { openApiOf } from './http/openapi.ts'
 import { operationEndpoints } from './http/operations.ts'
+import { settingEndpoints } from './http/settings.ts'
 import { statsEndpoints, systemEndpoints } from './http/system.ts'
 import { webFallback, webEndpoints } from './http/web.ts'
 import { createLoads, quietMsOf, type Loads } from './loads/create-loads.ts'
@@ -55,12 +56,14 @@ import type { PageState } from './page/page.ts'
 import { type ReplicaFacts, viewReplica } from './replicas/replicas.pure.ts'
 import { createSilenceTicks } from './replicas/silence-ticks.ts'
 import { createRollouts } from './rollouts/create-rollouts.ts'
+import { createSettingsLoop, type RuntimeSettings } from './runtime-settings.ts'
 import { isBusOpen, type ControllerSettings } from './settings.ts'
 import { createScaleLoop } from './scaling/scale-loop.ts'
 import { createStatsReader } from './stats/stats-buckets.ts'
 import type { OpenDatabase } from './store/open-database.ts'
 import type { Store } from './store/store.ts'
 import { createInbound } from './work/exchange.ts'
+import { withLive } from './with-live.ts'
 import { createWorkerSettings } from './worker-settings.ts'
 
 export interface ControllerDeps {
@@ -80,11 +83,14 @@ export interface ControllerDeps {
   readonly firstModels?: readonly string[]
   /** Called at named points of commands and submissions, for crash tests. */
   readonly step?: Step
+  /** For secrets that files of settings take from the environment. */
+  readonly env?: Readonly<Record<string, string | undefined>>
   /** Cancels the start. */
   readonly signal?: AbortSignal
 }
 
 export interface Foundation extends ControllerDeps {
+  readonly runtime: RuntimeSettings
   readonly connected: ConnectedBus
   readonly database: OpenDatabase
   readonly store: Store
@@ -128,7 +134,8 @@ export function assemble(foundation: Foundation) {
       const until = AbortSignal.any([signal, failing.signal])
       const listening = foundation.database.listen('muster_changes', () => parts.feed.wake())
       const { inbound, feed, pulse, inventory, operations, rollouts, loads, models, principalWatch, housekeeping, serving, scaling } = parts
-      const loops = [inbound, feed, pulse, inventory, operations, rollouts, loads, models, principalWatch, housekeeping, serving, scaling]
+      const records = [inbound, feed, pulse, inventory, parts.settingsLoop]
+      const loops = [...records, operations, rollouts, loads, models, principalWatch, housekeeping, serving, scaling]
       await Promise.all(loops.map((loop) => loop.run(until).catch((error: unknown) => failing.abort(error))))
       await Promise.all([parts.inventory.queries.drained(), listening.stop()])
       failing.signal.throwIfAborted()
@@ -189,12 +196,25 @@ function createParts(foundation: Foundation) {
     onRotation: (replica) => void hub.tick('replica', [replica]),
   })
   const inbound = inboundOf(foundation, { pulse, loads, inventory, operations })
-  const own = { id, version, url: foundation.url }
-  const housekeeping = createHousekeeping({ ...{ store, principals, own, clock, log }, historyMs: settings.historyRetention })
+  const housekeeping = housekeepingOf(foundation, id, principals)
+  const settingsLoop = settingsLoopOf(foundation, feed, inventory.checker.wake)
   return {
     ...{ inbound, metrics, feed, principals, principalWatch, pulse, history, inventory, membership },
-    ...{ facts, hub, housekeeping, models, operations, rollouts, planners, submissions, loads, serving, scaling },
+    ...{ facts, hub, housekeeping, settingsLoop, models, operations, rollouts, planners, submissions, loads, serving, scaling },
   }
+}
+
+function housekeepingOf({ settings, store, runtime, url, clock, log }: Foundation, id: string, principals: PrincipalFinder) {
+  const own = { id, version, url, pinned: runtime.pinned }
+  return createHousekeeping(withLive({ store, principals, own, clock, log }, { historyMs: () => settings.historyRetention }))
+}
+
+/** A changed interval, or the first automatic upgrade, takes effect with a check now. */
+function settingsLoopOf({ runtime, store, clock, log }: Foundation, feed: ChangeFeed, checkUpgrades: () => void) {
+  runtime.onChanged((changed) => {
+    if (changed.has('upgrade-check-interval') || changed.has('auto-upgrade')) checkUpgrades()
+  })
+  return createSettingsLoop({ runtime, read: () => store.runtimeSettings.read(), feed, clock, log })
 }
 
 type BackendParts = ReturnType<typeof createBackendParts>
@@ -253,21 +273,22 @@ function scalingOf({ settings, store, clock, log }: Foundation, { pulse, inFligh
     const { since } = pulse.attention
     return since !== null && clock.monotonic() - since >= 2 * settings.heartbeatInterval
   }
-  return createScaleLoop({ ...{ scaling: store.scaling, inFlight, isInformed, clock, log }, idleMs: settings.idleScaleDown })
+  const deps = { scaling: store.scaling, inFlight, isInformed, clock, log }
+  return createScaleLoop(withLive(deps, { idleMs: () => settings.idleScaleDown }))
 }
 
 function membershipOf({ settings, store, connected, clock, log, ...foundation }: Foundation, feed: ChangeFeed) {
-  const { bus, url, credentials } = connected
-  return createMembership({
+  const { bus, url, ca, credentials } = connected
+  const deps = {
     nodes: store.nodes,
     access: store.access,
     feed,
     log,
-    autoApprove: settings.autoApprove,
-    isOwnWorker: (key) => foundation.ownWorkers?.().has(key) ?? false,
-    bus: { kind: bus.kind, url, credentials },
+    isOwnWorker: (key: string) => foundation.ownWorkers?.().has(key) ?? false,
+    bus: { kind: bus.kind, url, ca, credentials },
     workerSettings: createWorkerSettings({ settings, store, builtin: foundation.builtin, feed, clock }),
-  })
+  }
+  return createMembership(withLive(deps, { autoApprove: () => settings.autoApprove }))
 }
 
 interface BackendPartsDeps {
@@ -282,10 +303,11 @@ interface BackendPartsDeps {
 function createBackendParts(foundation: Foundation, { id, onSettled, onReady, metrics }: BackendPartsDeps) {
   const { settings, store, clock, log, stopping } = foundation
   const { bus } = foundation.connected
-  const planners = createPlanners({ settings, store, builtin: foundation.builtin, stopping, clock, log })
+  const planners = createPlanners({ settings, env: foundation.env ?? {}, store, builtin: foundation.builtin, stopping, clock, log })
   const submissions = createSubmissions({
     ...{ nodes: store.nodes, intents: store.intents, replicas: store.replicas, store: store.submissions, ...planners },
     upgradable: () => inventory.fleet.upgradable(),
+    diskCheck: () => settings.diskCheck,
     step: foundation.step ?? noStep,
     now: () => new Date(clock.now()).toISOString(),
     wake: () => operations.wake(),
@@ -387,12 +409,12 @@ function apiEndpoints(foundation: Foundation, parts: Parts, { isStarted, isReady
     ...openAiEndpoints(parts.serving.inference),
     ...nodeLogEndpoints({ openLogs: parts.serving.openLogs, principalWatch, closing }),
     ...statsEndpoints({ stats: store.stats, clock }),
+    ...settingEndpoints({ runtime: foundation.runtime, store: store.runtimeSettings, controller: url }),
     ...systemEndpoints({
       isReady,
       isDraining,
       bus: connected.bus,
       isBusOpen: isBusOpen(settings),
-      settings: { controller: url, explained: foundation.explained ?? [] },
       nodes: store.nodes,
       controllers: store.controllers,
       metrics: metricsOf(foundation, parts),

@@ -1,5 +1,5 @@
 // Connects the controller to the bus, and issues bus credentials to nodes.
-import { type Bus, connectNats, createCredentialIssuer, type LocalHub, withoutCredentials } from '@muster/bus'
+import { type Bus, connectNats, createCredentialIssuer, type LocalHub, readNatsTls, withoutCredentials } from '@muster/bus'
 import { createLoop, newId, type Clock, type Log } from '@muster/host'
 import { type BusCredentials, createBusCredentials, noCredentials } from './nodes/bus-credentials.ts'
 import { type ControllerSettings, isBusOpen } from './settings.ts'
@@ -12,6 +12,8 @@ export interface ConnectedBus {
   readonly bus: Bus
   /** The bus URL for workers. */
   readonly url: string
+  /** The certificates (PEM) of --nats-ca, for workers; null: none. */
+  readonly ca: string | null
   readonly credentials: BusCredentials
 }
 
@@ -24,7 +26,8 @@ export interface ConnectBusOptions {
 }
 
 export async function connectBus({ settings, localHub, clock, log, signal }: ConnectBusOptions): Promise<ConnectedBus> {
-  if (settings.natsUrl === '' && localHub !== undefined) return { bus: localHub.connect(), url: 'local:', credentials: noCredentials }
+  if (settings.natsUrl === '' && localHub !== undefined)
+    return { bus: localHub.connect(), url: 'local:', ca: null, credentials: noCredentials }
   if (isBusOpen(settings)) {
     log.warn(
       'NATS runs without node credentials: any client that reaches it can impersonate every node and controller; ' +
@@ -33,10 +36,12 @@ export async function connectBus({ settings, localHub, clock, log, signal }: Con
     )
   }
   const inboxPrefix = `_INBOX_${newId()}`
-  const options = { url: settings.natsUrl, name: 'muster controller', inboxPrefix, log, clock }
+  const tls = readNatsTls(settings)
+  const ca = tls?.ca ?? null
+  const options = { url: settings.natsUrl, tls, name: 'muster controller', inboxPrefix, log, clock }
   // A controller's own password is not for workers; --worker-nats-url can carry one for them.
   const url = settings.workerNatsUrl || withoutCredentials(settings.natsUrl)
-  if (settings.natsAccountSeed === undefined) return { bus: await connectNats(options), url, credentials: noCredentials }
+  if (settings.natsAccountSeed === undefined) return { bus: await connectNats(options), url, ca, credentials: noCredentials }
 
   const issuer = createCredentialIssuer({ accountSeed: settings.natsAccountSeed.reveal(), now: () => clock.now() })
   const own = await keepRenewed({
@@ -48,7 +53,7 @@ export async function connectBus({ settings, localHub, clock, log, signal }: Con
     log,
     signal,
   })
-  return { bus: await connectNats({ ...options, credentials: own }), url, credentials: createBusCredentials({ issuer, clock }) }
+  return { bus: await connectNats({ ...options, credentials: own }), url, ca, credentials: createBusCredentials({ issuer, clock }) }
 }
 
 export interface KeepRenewedOptions<T> {

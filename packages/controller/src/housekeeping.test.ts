@@ -25,8 +25,13 @@ it('the last use of keys is written again after a failed write', async () => {
   const clock: Clock = { ...systemClock, sleep: async () => undefined }
   const principals = createPrincipalFinder({ access, clock })
   await principals.byKey('secret')
-  await createHousekeeping({ store, principals, historyMs: 1_000, own: { id: 'c', version: '', url: '' }, clock, log: silentLog }).run(
-    stop.signal,
-  )
+  await createHousekeeping({
+    store,
+    principals,
+    historyMs: 1_000,
+    own: { id: 'c', version: '', pinned: {}, url: '' },
+    clock,
+    log: silentLog,
+  }).run(stop.signal)
   expect(touched).toEqual([['k1'], ['k1']])
 })

@@ -15,14 +15,15 @@ const keepExitedMs = 3_600_000
 export interface HousekeepingDeps {
   readonly store: Store
   readonly principals: PrincipalFinder
-  /** How long finished operations are kept. */
+  /** How long finished operations are kept. Read in each round. */
   readonly historyMs: number
-  readonly own: { readonly id: string; readonly version: string; readonly url: string }
+  readonly own: Readonly<{ id: string; version: string; url: string; pinned: Readonly<Record<string, string>> }>
   readonly clock: Clock
   readonly log: Log
 }
 
-export function createHousekeeping({ store, principals, historyMs, own, clock, log }: HousekeepingDeps) {
+export function createHousekeeping(deps: HousekeepingDeps) {
+  const { store, principals, own, clock, log } = deps
   let rounds = 0
   async function round(): Promise<number> {
     const isSweep = rounds % sweepEvery === 0
@@ -36,7 +37,7 @@ export function createHousekeeping({ store, principals, historyMs, own, clock, l
     if (!isSweep) return everyMs
     await store.access.removeExpired()
     await store.changes.forgetDeleted(keepDeletedMs)
-    await store.operations.forget({ historyMs, keysMs: keepKeysMs })
+    await store.operations.forget({ historyMs: deps.historyMs, keysMs: keepKeysMs })
     await store.replicas.prune({ keepMs: keepExitedMs, keepOfModel: 1_000 })
     return everyMs
   }

@@ -10,7 +10,9 @@ import { type BuiltinBlobs, packBuiltins } from './builtin/builtin-blobs.ts'
 import { connectBus } from './connect-bus.ts'
 import { claimAddress, type ClaimedAddress } from './http/server.ts'
 import { registerFirstModels } from './models/create-models.ts'
+import { applySchedulingFile } from './models/scheduling-file.ts'
 import { startPage } from './page/page.ts'
+import { createRuntimeSettings, type RuntimeSettings } from './runtime-settings.ts'
 import { galleriesOf } from './settings.ts'
 import { openDatabase } from './store/open-database.ts'
 import { createStore, type Store } from './store/store.ts'
@@ -49,7 +51,12 @@ const ownBackends = fileURLToPath(new URL('../../../backends', import.meta.url))
 const ownCache = fileURLToPath(new URL('../../../.cache/backends', import.meta.url))
 const ownModels = fileURLToPath(new URL('../../../models', import.meta.url))
 
-export async function startController(deps: ControllerDeps): Promise<Controller> {
+export async function startController(given: ControllerDeps): Promise<Controller> {
+  const runtime = createRuntimeSettings({ given: given.settings, explained: given.explained ?? [], log: given.log })
+  return await startWith({ ...given, settings: runtime.settings }, runtime)
+}
+
+async function startWith(deps: ControllerDeps, runtime: RuntimeSettings): Promise<Controller> {
   const { settings, dataDir, log, clock } = deps
   const stopping = new AbortController()
   const drain = createDrain(deps, stopping.signal)
@@ -69,14 +76,14 @@ export async function startController(deps: ControllerDeps): Promise<Controller>
     ...{ root: ownRoot, caches: [join(ownRoot, '.cache/web'), dataDir.path('web')] },
     ...{ signal: stopping.signal, clock, log },
   })
-  const parts = assemble({ ...deps, ...drain, connected, database, store, builtin, page, stopping: stopping.signal, url })
+  const parts = assemble({ ...deps, ...drain, runtime, connected, database, store, builtin, page, stopping: stopping.signal, url })
   // Serves before the database is ready: /healthz reports the process, /readyz its readiness.
   address.serve(parts.http, log)
   await dataDir.writeFile('endpoint', `${url}\n`)
 
   const made = database.prepare({
     signal: stopping.signal,
-    afterwards: () => prepareContents(deps, { builtin, store }),
+    afterwards: () => prepareContents(deps, { runtime, builtin, store }),
   })
   const running = made.then(() => logFailure(parts.run(stopping.signal), log))
   made.then(() => completeBuiltins(builtin, { signal: stopping.signal, log })).catch(() => undefined)
@@ -158,13 +165,15 @@ async function completeBuiltins(builtin: Promise<BuiltinBlobs>, deps: { signal: 
 /** Prepares galleries, intents, first models and secrets after the migration, before requests are served. */
 async function prepareContents(
   { settings, dataDir, log, firstModels }: ControllerDeps,
-  { builtin, store }: { builtin: Promise<BuiltinBlobs>; store: Store },
+  { runtime, builtin, store }: { runtime: RuntimeSettings; builtin: Promise<BuiltinBlobs>; store: Store },
 ): Promise<GeneratedSecrets> {
+  runtime.set(await store.runtimeSettings.read())
   await builtin
   await store.galleries.syncSettings(galleriesOf(settings))
   const withdrawn = await store.reopen.withdrawFromAgents()
   if (withdrawn > 0) log.warn('intents for agent nodes cancelled', { count: withdrawn })
   if (firstModels !== undefined) await registerFirstModels(firstModels, { builtin: await builtin, models: store.models })
+  await applySchedulingFile(settings.modelScheduling, { store: store.schedulingRules, log })
   return await ensureSecrets({ access: store.access, dataDir, given: settings })
 }
 

@@ -1,8 +1,22 @@
 // All settings of a controller. Flags, environment variables, the file and the docs are generated from them.
-import { isNatsUrl, isOnLoopback } from '@muster/bus'
+import { isNatsUrl, isOnLoopback, natsTlsSettings } from '@muster/bus'
 import { GalleryName, GalleryUrl, type GalleryAddress, type GalleryKind } from '@muster/protocol'
-import { bool, defineSettings, duration, int, list, secret, SettingsError, string, type Secret, type SettingsOf } from '@muster/host'
-import { findAllowListProblem } from '@muster/source'
+import {
+  bool,
+  choice,
+  defineSettings,
+  duration,
+  int,
+  list,
+  secret,
+  SettingsError,
+  string,
+  type Secret,
+  type SettingsOf,
+} from '@muster/host'
+import { findAllowListProblem, sourceSettings } from '@muster/source'
+import { checkSchedulingFile } from './models/scheduling-file.ts'
+import { withLive } from './with-live.ts'
 
 /** Short secrets can be guessed. */
 const isLong = (value: Secret): string | null => (value.reveal().length < 16 ? 'it is shorter than 16 characters' : null)
@@ -57,6 +71,7 @@ export const controllerSettings = defineSettings({
     default: '',
     help: 'NATS URL for workers (default: --nats-url)',
   }),
+  ...natsTlsSettings,
   natsAccountSeed: secret({
     flag: 'nats-account-seed',
     check: isAccountSeed,
@@ -129,7 +144,13 @@ export const controllerSettings = defineSettings({
     help: 'interval of the check for newer builds of installed backends; also shortly after the start and after backend operations',
   }),
   autoUpgrade: bool({ flag: 'auto-upgrade', default: false, help: 'upgrade backends automatically when a newer build is found' }),
-  dockerConfig: string({ flag: 'docker-config', default: '', help: "a file like Docker's config.json with credentials for registries" }),
+  diskCheck: choice({
+    flag: 'disk-check',
+    values: ['refuse', 'warn'],
+    default: 'refuse',
+    help: 'whether a node whose disk looks too small for a model or a backend is left out (refuse), or tried with a warning (warn)',
+  }),
+  ...sourceSettings,
   allowSource: list({
     flag: 'allow-source',
     check: findAllowListProblem,
@@ -141,8 +162,32 @@ export const controllerSettings = defineSettings({
     help: 'NAME=URL of a gallery of backends, beside the built-in one; repeatable',
   }),
   modelGalleries: list({ flag: 'model-gallery', check: isGalleries, help: 'NAME=URL of a gallery of models; repeatable' }),
+  modelScheduling: string({
+    flag: 'model-scheduling',
+    default: '',
+    check: checkSchedulingFile,
+    help: 'a YAML or JSON file with scheduling rules of models, applied at the start when its content is new',
+  }),
 })
 export type ControllerSettings = SettingsOf<typeof controllerSettings>
+
+/** The settings that administrators can change while controllers run: each is read at every use. */
+export const runtimeSettings = {
+  autoApprove: controllerSettings.autoApprove,
+  backendInstallTimeout: controllerSettings.backendInstallTimeout,
+  backendUpgradeTimeout: controllerSettings.backendUpgradeTimeout,
+  opRetryBase: controllerSettings.opRetryBase,
+  opRetryMax: controllerSettings.opRetryMax,
+  opMaxAttempts: controllerSettings.opMaxAttempts,
+  opStallTimeout: controllerSettings.opStallTimeout,
+  modelLoadWait: controllerSettings.modelLoadWait,
+  exposeRouting: controllerSettings.exposeRouting,
+  idleScaleDown: controllerSettings.idleScaleDown,
+  historyRetention: controllerSettings.historyRetention,
+  upgradeCheckInterval: controllerSettings.upgradeCheckInterval,
+  autoUpgrade: controllerSettings.autoUpgrade,
+  diskCheck: controllerSettings.diskCheck,
+}
 
 /** True when other machines can reach NATS and no account seed is set: any client could then impersonate every node. */
 export function isBusOpen({ natsUrl, workerNatsUrl, natsAccountSeed }: ControllerSettings): boolean {
@@ -171,6 +216,10 @@ function parseGallerySetting(value: string, kind: GalleryKind): GalleryAddress |
   if (problem !== undefined) return `"${value}" is not NAME=URL: ${problem.issues[0]?.message ?? ''}`
   return { name, url, kind }
 }
+
+/** How failed attempts on nodes are repeated. */
+export const retryOf = (settings: Pick<ControllerSettings, 'opRetryBase' | 'opRetryMax' | 'opMaxAttempts'>) =>
+  withLive({}, { baseMs: () => settings.opRetryBase, maxMs: () => settings.opRetryMax, maxAttempts: () => settings.opMaxAttempts })
 
 /** Checks settings that depend on each other. */
 export function checkSettings(settings: ControllerSettings): void {

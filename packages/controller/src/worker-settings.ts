@@ -43,6 +43,8 @@ export function createWorkerSettings({ settings, store, builtin, feed, clock }: 
   }
   return async () => {
     if (cached === null || clock.monotonic() - cached.at > cacheMs) cached = { at: clock.monotonic(), read: read() }
-    return { heartbeat_interval_ms: settings.heartbeatInterval, ...(await cached.read), allow_source: [...settings.allowSource] }
+    const { heartbeatInterval, allowSource, diskCheck } = settings
+    const known = { heartbeat_interval_ms: heartbeatInterval, ...(await cached.read), allow_source: [...allowSource] }
+    return diskCheck === 'refuse' ? known : { ...known, disk_check: diskCheck }
   }
 }

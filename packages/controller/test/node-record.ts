@@ -25,6 +25,7 @@ export function nodeRecord(id: string, { inventory = [], resources = {}, ...fact
     reportedLabels: {},
     labelOverrides: {},
     vramBudget: null,
+    maxReplicasPerModel: null,
     draining: false,
     incarnation: 'i-1',
     inventoryIncarnation: 'i-1',

@@ -5,7 +5,7 @@ import type { LiveReplica } from '../src/placement/room.pure.ts'
 
 export const modelToPlace = (over: Partial<PlacementModel> = {}): PlacementModel => ({
   ...{ name: ModelName.parse('tiny'), backend: 'llama', selector: null, files: [], priority: 0 },
-  ...{ isStaging: false, isSpread: false, avoid: null, pin: null },
+  ...{ isStaging: false, isSpread: false, avoid: null, pin: null, diskCheck: 'refuse' },
   ...over,
 })
 
@@ -22,7 +22,14 @@ export const candidate = (name: string, over: Partial<Candidate> = {}): Candidat
   },
   ...{ isUnloaded: false },
   ...{ hasBackend: true, installId: null, unfit: null, artifactSize: null, files: new Set<string>(), availableDisk: null, awaitedDisk: 0 },
-  ...{ pool: { kind: 'ram', total: null, available: null }, maxReplicas: null, replicas: [], vacatedMemory: 0, pendingMemory: 0 },
+  ...{
+    pool: { kind: 'ram', total: null, available: null },
+    maxReplicas: null,
+    maxReplicasPerModel: null,
+    replicas: [],
+    vacatedMemory: 0,
+    pendingMemory: 0,
+  },
   ...over,
 })
 

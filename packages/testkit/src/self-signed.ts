@@ -10,7 +10,9 @@ export interface Certificate {
 
 const der = (tag: number, ...parts: readonly Uint8Array[]): Buffer => {
   const content = Buffer.concat(parts)
-  const bytes = content.length < 128 ? [content.length] : [0x82, content.length >> 8, content.length & 0xff]
+  // The shortest form of the length: nats-server refuses others.
+  const long = content.length < 256 ? [0x81, content.length] : [0x82, content.length >> 8, content.length & 0xff]
+  const bytes = content.length < 128 ? [content.length] : long
   return Buffer.concat([Buffer.from([tag, ...bytes]), content])
 }
 const sequence = (...parts: readonly Uint8Array[]): Buffer => der(0x30, ...parts)

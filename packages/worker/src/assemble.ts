@@ -1,4 +1,5 @@
 // Puts the parts of a worker together: resources, installer, model files, replicas and operations.
+import type { NatsTls } from '@muster/bus'
 import { parseBytes, type Clock, type DataDir, type Log, type NodeKey, type Step } from '@muster/host'
 import type { WorkerSettings as ClusterSettings } from '@muster/protocol'
 import { createControllerClient, type ControllerClient } from './controllers/controller-client.ts'
@@ -44,7 +45,14 @@ export type WorkerDeps = Readonly<{
 
 /** The dependencies, with the settings in effect and the identity of the node. */
 export type WorkerContext = Omit<WorkerDeps, 'settings'> &
-  Readonly<{ settings: EffectiveSettings; node: NodeRecordStore; key: NodeKey; stop: (message: string) => void; signal: AbortSignal }>
+  Readonly<{
+    settings: EffectiveSettings
+    tls: NatsTls | null
+    node: NodeRecordStore
+    key: NodeKey
+    stop: (message: string) => void
+    signal: AbortSignal
+  }>
 
 export interface Services {
   readonly monitor: ResourceMonitor
@@ -115,9 +123,8 @@ async function openBackends(
   const { settings, dataDir, clock, log } = context
   if (context.installer !== undefined || settings.type === 'agent')
     return { installer: context.installer ?? noInstaller, backends: noBackends }
-  const { allowSource, dockerConfig } = settings
   const opened = await openInstaller({
-    ...{ dataDir, threads, cluster, allowSource, dockerConfig, builtin, clock, log },
+    ...{ dataDir, threads, cluster, settings, env: context.env ?? {}, builtin, clock, log },
     node: () => ({ os: thisRuntime.os, arch: thisRuntime.arch, capability: monitor.capability() }),
     stopProcesses: async (backend, how) => late.replicas?.stopBackend(backend, how),
     relistProcesses: async (version) => late.replicas?.relist(version),
@@ -139,7 +146,7 @@ async function openModels(context: WorkerContext, { threads, builtin, cluster, l
   const { settings, dataDir, clock, log } = context
   if (settings.type === 'agent') return noModelFiles
   const onChanged = (): void => late.operations?.inventoryChanged()
-  return await openModelFiles({ dataDir, threads, settings, cluster, builtin, onChanged, clock, log, step: context.step })
+  return await openModelFiles({ dataDir, threads, settings, env: context.env, cluster, builtin, onChanged, clock, log, step: context.step })
 }
 
 type SupervisorDeps = Readonly<{
@@ -164,8 +171,8 @@ function openSupervisor(context: WorkerContext, { work, backends, models, metric
 
 function startMonitor({ settings, dataDir, env = defaultEnv, clock, log }: WorkerContext, signal: AbortSignal): ResourceMonitor {
   const run = createToolRunner({ start: startTool(env), timeoutMs: toolTimeoutMs, clock })
-  const { capability: forcedCapability = null, maxReplicas = null, maxMemory } = settings
-  const limits = { maxReplicas, maxMemoryBytes: maxMemory === undefined ? null : parseBytes(maxMemory) }
+  const { capability: forcedCapability = null, maxReplicas = null, maxReplicasPerModel = null, vramBudget = null, maxMemory } = settings
+  const limits = { maxReplicas, maxReplicasPerModel, vramBudget, maxMemoryBytes: maxMemory === undefined ? null : parseBytes(maxMemory) }
   const machine = { dataDir: dataDir.root, files: hostFiles, run, runtime: thisRuntime }
   return createResourceMonitor({ ...machine, forcedCapability, limits, clock, log, signal })
 }

@@ -5,6 +5,6 @@ export { connectNatsBus, type BusTarget, type ConnectBus } from './membership/bu
 export { loadNodeKey } from './membership/node-record.ts'
 export { modelFileSettings, type ModelFileSettings } from './models/settings.ts'
 export type { InstallContext, Installer, InstallOutcome, InstallRequest } from './operations/installer.ts'
-export { workerSettings } from './settings.ts'
-export type { WorkerSettings } from './settings.ts'
+export { settingsOfUp, workerSettings } from './settings.ts'
+export type { SettingsOfUp, WorkerSettings } from './settings.ts'
 export type { WorkProgress } from './work/reports.ts'

@@ -1,4 +1,5 @@
 // Starts a worker and runs it until it ends. It never ends the process it is in; `ended` reports the outcome to the caller.
+import { readNatsTls } from '@muster/bus'
 import { newId, errorMessage } from '@muster/host'
 import { FleetError, Incarnation, type NodeId, type Session, type WorkerSettings as ClusterSettings } from '@muster/protocol'
 import { openServices, type Services, type WorkerContext, type WorkerDeps } from './assemble.ts'
@@ -28,6 +29,7 @@ const defaultHeartbeatMs = 5_000
 
 /** Throws FleetError when it cannot start: no controller is known, or the key is damaged. */
 export async function startWorker(deps: WorkerDeps): Promise<Worker> {
+  const tls = readNatsTls(deps.settings)
   const node = await openNodeRecord({ dataDir: deps.dataDir, given: deps.settings, log: deps.log })
   const key = await loadNodeKey(deps.dataDir)
   const stopping = new AbortController()
@@ -38,7 +40,7 @@ export async function startWorker(deps: WorkerDeps): Promise<Worker> {
 
   const live: LiveState = { membership: null, session: null, replicas: null }
   const lost = watchDataDir(deps, stopping)
-  const ended = run({ ...deps, settings: node.settings, node, key, stop, signal: stopping.signal }, live)
+  const ended = run({ ...deps, settings: node.settings, tls, node, key, stop, signal: stopping.signal }, live)
     .catch((error: unknown): WorkerEnd => {
       if (stopping.signal.aborted && error === stopping.signal.reason) return { code: 0, message: String(error) }
       if (error instanceof FleetError) return { code: 1, message: error.message }
@@ -121,7 +123,11 @@ async function join(context: WorkerContext, { services, live, link }: Parts): Pr
     requestStop: context.stop,
     ...{ incarnation, random, clock, log },
   })
-  const connection = createBusConnection({ connectBus: context.connectBus ?? connectNatsBus({ key, clock, log }), attach, log })
+  const connection = createBusConnection({
+    connectBus: context.connectBus ?? connectNatsBus({ key, tls: context.tls, clock, log }),
+    attach,
+    log,
+  })
   link.isConnected = connection.isConnected
   try {
     await monitor.ready

@@ -3,13 +3,12 @@ import type { Clock, Log } from '@muster/host'
 import type { WorkerSettings as ClusterSettings } from '@muster/protocol'
 import {
   createFileClient,
-  createOciClient,
-  createOutbound,
-  dockerCredentials,
-  noCredentials,
+  createSourceClients,
+  openSourceAccess,
   type FileClient,
   type OciClient,
   type Outbound,
+  type SourceSettings,
 } from '@muster/source'
 
 export interface OutboundClients {
@@ -21,24 +20,22 @@ export interface OutboundClients {
 export interface OutboundClientsDeps {
   /** The settings of the latest session; null before the first. */
   readonly cluster: () => ClusterSettings | null
-  /** Sources that this machine's operator allows in addition. */
-  readonly allowSource: readonly string[]
-  /** A file like Docker's config.json; empty: none. */
-  readonly dockerConfig: string
+  /** With the sources that this machine's operator allows in addition. */
+  readonly settings: SourceSettings & Readonly<{ allowSource: readonly string[] }>
+  readonly env: Readonly<Record<string, string | undefined>>
   readonly clock: Clock
   readonly log: Log
 }
 
 /** The clients are created again when the list of allowed sources changes. */
-export function createOutboundClients({ cluster, allowSource, dockerConfig, clock, log }: OutboundClientsDeps): () => OutboundClients {
+export function createOutboundClients({ cluster, settings, env, clock, log }: OutboundClientsDeps): () => OutboundClients {
+  const access = openSourceAccess(settings, { env, log })
   let made: { readonly key: string; readonly ways: OutboundClients } | null = null
   return () => {
-    const allow = [...new Set([...(cluster()?.allow_source ?? []), ...allowSource])]
+    const allow = [...new Set([...(cluster()?.allow_source ?? []), ...settings.allowSource])]
     const key = allow.join(' ')
     if (made?.key === key) return made.ways
-    const outbound = createOutbound({ allow, clock, log })
-    const credentials = dockerConfig === '' ? noCredentials : dockerCredentials({ path: dockerConfig, log })
-    const oci = createOciClient({ outbound, credentials, clock, log })
+    const { outbound, oci } = createSourceClients({ allow, access, clock, log })
     made = { key, ways: { outbound, oci, files: createFileClient({ outbound, clock, log }) } }
     return made.ways
   }

@@ -14,6 +14,8 @@ const all = {
   capability: 'vulkan',
   'max-replicas': '4',
   'max-memory': '12GB',
+  'max-replicas-per-model': '2',
+  'vram-budget': '80%',
 }
 
 describe('the remembered settings of a worker', () => {
@@ -40,6 +42,8 @@ describe('the remembered settings of a worker', () => {
     ['name', '', { name: undefined }],
     ['max-replicas', '0', { maxReplicas: undefined }],
     ['max-memory', '', { maxMemory: undefined }],
+    ['max-replicas-per-model', '0', { maxReplicasPerModel: undefined }],
+    ['vram-budget', '', { vramBudget: undefined }],
     ['max-memory', '8GiB', { maxMemory: '8GiB' }],
   ])('is changed by --%s %j alone, for good', (flag, value, want) => {
     const first = settle(all)

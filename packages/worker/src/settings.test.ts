@@ -17,8 +17,15 @@ describe('the settings of a worker', () => {
       capability: undefined,
       maxReplicas: undefined,
       maxMemory: undefined,
+      maxReplicasPerModel: undefined,
+      vramBudget: undefined,
       allowSource: [],
       dockerConfig: '',
+      credentials: '',
+      sourceCa: '',
+      natsCa: '',
+      natsCert: '',
+      natsKey: '',
       modelDir: '',
       sharedModels: '',
       hfEndpoint: 'https://huggingface.co',
@@ -54,7 +61,7 @@ describe('the settings of a worker', () => {
     expect(JSON.stringify(given)).not.toContain('secret')
   })
 
-  it.each(['name', 'labels', 'gateway-listen', 'gateway-url', 'capability', 'max-memory'])(
+  it.each(['name', 'labels', 'gateway-listen', 'gateway-url', 'capability', 'max-memory', 'vram-budget'])(
     'take an empty --%s, which is a word of its own',
     (flag) => {
       expect(() => resolve({ [flag]: '' })).not.toThrow()
@@ -65,6 +72,9 @@ describe('the settings of a worker', () => {
     ['max-memory', '12', /use 12GB or 512MiB/],
     ['max-memory', '0GB', /use 12GB or 512MiB/],
     ['max-replicas', '-1', /whole number from 0/],
+    ['max-replicas-per-model', '-1', /whole number from 0/],
+    ['vram-budget', '12', /a percentage \(80%\) or a size \(12GB\)/],
+    ['vram-budget', '101%', /a percentage/],
   ])('refuse --%s %s', (flag, value, said) => {
     expect(() => resolve({ [flag]: value })).toThrow(said)
   })

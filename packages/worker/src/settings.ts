@@ -1,8 +1,9 @@
 // The settings of a worker. Most are remembered: `muster worker` alone brings back the same node with the same settings.
 import { z } from 'zod'
+import { natsTlsSettings } from '@muster/bus'
 import { choice, defineSettings, int, list, map, parseBytes, secret, type Setting, type SettingsOf, string } from '@muster/host'
-import { Labels, NodeName, NodeType, PrefetchModels } from '@muster/protocol'
-import { findAllowListProblem } from '@muster/source'
+import { Labels, NodeName, NodeType, PrefetchModels, VramBudget } from '@muster/protocol'
+import { findAllowListProblem, sourceSettings } from '@muster/source'
 import { controllerOrigin } from './controllers/controller-urls.ts'
 import { parseListenAddress } from './gateway/listen-address.ts'
 import { modelFileSettings } from './models/settings.ts'
@@ -17,6 +18,9 @@ const separated = (setting: Setting<readonly string[]>): Setting<readonly string
   ...setting,
   parse: (values) => setting.parse(values.flatMap((value) => value.split(',').map((name) => name.trim())).filter((name) => name !== '')),
 })
+/** Settings that the workers of `muster up` take from its controller. */
+export const settingsOfUp = defineSettings({ ...sourceSettings, ...natsTlsSettings, ...modelFileSettings })
+export type SettingsOfUp = SettingsOf<typeof settingsOfUp>
 
 export const workerSettings = defineSettings({
   join: string({
@@ -75,6 +79,17 @@ export const workerSettings = defineSettings({
     max: 65_536,
     help: 'how many replicas of models this machine runs at most; 0: as many as there is memory for (default: 0)',
   }),
+  maxReplicasPerModel: int({
+    flag: 'max-replicas-per-model',
+    min: 0,
+    max: 65_536,
+    help: 'how many replicas of one model this machine runs at most; 0: no limit (default: 0)',
+  }),
+  vramBudget: string({
+    flag: 'vram-budget',
+    help: 'GPU memory that models may use, e.g. 80% or 12GB; a lower budget of an administrator wins; "": all (default: all)',
+    check: orEmpty((text) => problemOf(VramBudget, text)),
+  }),
   maxMemory: string({
     flag: 'max-memory',
     help: 'memory (RAM) that replicas may use, e.g. 12GB or 512MiB; "": all (default: all)',
@@ -85,8 +100,7 @@ export const workerSettings = defineSettings({
     check: findAllowListProblem,
     help: 'private host[:port] or CIDR that backends and models may come from, beside those of the cluster; repeatable',
   }),
-  dockerConfig: string({ flag: 'docker-config', default: '', help: "a file like Docker's config.json with credentials for registries" }),
-  ...modelFileSettings,
+  ...settingsOfUp,
 })
 export type WorkerSettings = SettingsOf<typeof workerSettings>
 
@@ -107,6 +121,8 @@ export const RememberedSettings = z.object({
   capability: z.string().optional(),
   max_replicas: z.number().int().min(0).optional(),
   max_memory: z.string().optional(),
+  max_replicas_per_model: z.number().int().min(0).optional(),
+  vram_budget: z.string().optional(),
 })
 export type RememberedSettings = z.infer<typeof RememberedSettings>
 
@@ -128,6 +144,8 @@ export function mergeSettings(given: WorkerSettings, before: RememberedSettings)
     capability: text(given.capability, before.capability),
     maxReplicas: (given.maxReplicas ?? before.max_replicas) || undefined,
     maxMemory: text(given.maxMemory, before.max_memory),
+    maxReplicasPerModel: (given.maxReplicasPerModel ?? before.max_replicas_per_model) || undefined,
+    vramBudget: text(given.vramBudget, before.vram_budget),
   }
 }
 
@@ -141,4 +159,6 @@ export const rememberedSettings = (settings: EffectiveSettings): RememberedSetti
   capability: settings.capability,
   max_replicas: settings.maxReplicas,
   max_memory: settings.maxMemory,
+  max_replicas_per_model: settings.maxReplicasPerModel,
+  vram_budget: settings.vramBudget,
 })

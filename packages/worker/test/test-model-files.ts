@@ -65,6 +65,7 @@ async function openIn(temp: TempDir, options: TestOptions): Promise<TestModelFil
   const files = await openModelFiles({
     dataDir: { path: (name) => join(root, name) },
     settings,
+    env: options.env,
     cluster: () => null,
     threads: sharedThreads,
     ...{ builtin, clock, log, keepFreeBytes },

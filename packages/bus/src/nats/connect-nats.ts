@@ -1,6 +1,7 @@
 // The bus over a NATS server.
 import type { Clock, Log } from '@muster/host'
 import type { Bus } from '../bus.ts'
+import type { NatsTls } from './nats-tls.ts'
 
 /** A user JWT and the nkey seed it was made for. */
 export interface NatsCredentials {
@@ -13,6 +14,8 @@ export interface NatsOptions {
   readonly url: string
   /** Called at each (re)connection, so that renewed credentials are used. */
   readonly credentials?: (() => NatsCredentials) | NatsCredentials | null
+  /** With it, servers without TLS are refused. */
+  readonly tls?: NatsTls | null
   /** Shown by the server's monitoring. */
   readonly name: string
   /** The prefix for answers (`_INBOX_<random>`). One per identity: no other client may listen there. */

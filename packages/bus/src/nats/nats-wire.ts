@@ -26,7 +26,7 @@ import { createOutage, type Outage } from './outage.ts'
 import { credentialsAuthenticator, type ServerOptions, serversOf } from './server-options.ts'
 
 export function createNatsBus(options: NatsOptions): Bus {
-  const servers = serversOf(options.url)
+  const servers = serversOf(options.url, options.tls ?? null)
   const log = options.log.child({ bus: servers.servers.join(',') })
   return new BusConnection({
     kind: 'nats',

@@ -16,7 +16,17 @@ import { addCommands, type ClientCommand, type ClientCall, defineGroup } from '.
 
 export function nodes(parent: Command, shell: Shell): void {
   const group = defineGroup(parent, { name: 'nodes', summary: 'List, approve, drain, label and remove the machines of the fleet' })
-  addCommands(group, shell, [nodesLs, nodesShow, nodesApprove, nodesDrain, nodesResume, nodesRm, nodesLabel, nodesVramBudget])
+  addCommands(group, shell, [
+    nodesLs,
+    nodesShow,
+    nodesApprove,
+    nodesDrain,
+    nodesResume,
+    nodesRm,
+    nodesLabel,
+    nodesVramBudget,
+    nodesMaxReplicasPerModel,
+  ])
 }
 
 const nodesLs: ClientCommand = {
@@ -203,6 +213,35 @@ const nodesVramBudget: ClientCommand = {
         : await api.call(nodeRoutes.putVramBudget, { params, body: budget })
     print.result(raw, () => plainText(`${body.name} (${body.id}) may use ${body.vram_budget ?? 'all'} of its GPU memory`))
   },
+}
+
+const nodesMaxReplicasPerModel: ClientCommand = {
+  name: 'max-replicas-per-model',
+  summary: 'Limit the replicas of one model on a node',
+  details: 'A lower limit that the worker was started with stays. `muster nodes show` shows the limit in effect. Running replicas stay.',
+  arguments: [nodeArgument, ['[number]', 'the most replicas of one model']],
+  options: [new Option('--clear', 'remove the limit')],
+  examples: ['muster nodes max-replicas-per-model gpu-1 1', 'muster nodes max-replicas-per-model gpu-1 --clear'],
+  run: async ({ api, print, flag, words: [wanted, value] }) => {
+    const limit = flag('clear') ? null : parseLimit(value)
+    if (limit === null && value !== undefined) throw usageError('--clear takes no number')
+    const node = await fetchNode(api, wanted)
+    const params = { id: node.id }
+    const { raw, body } =
+      limit === null
+        ? await api.call(nodeRoutes.deleteMaxReplicasPerModel, { params })
+        : await api.call(nodeRoutes.putMaxReplicasPerModel, { params, body: limit })
+    const most = body.limits?.max_replicas_per_model?.value ?? body.max_replicas_per_model ?? null
+    const runs = most === null ? 'any number of replicas' : most === 1 ? 'at most 1 replica' : `at most ${most} replicas`
+    print.result(raw, () => plainText(`${body.name} (${body.id}) runs ${runs} of each model`))
+  },
+}
+
+function parseLimit(value: string | undefined): { value: number } {
+  if (value === undefined) throw usageError('give the most replicas of one model, or --clear')
+  const parsed = nodeRoutes.putMaxReplicasPerModel.body?.safeParse({ value: /^\d{1,6}$/.test(value) ? Number(value) : null })
+  if (parsed?.success === true) return parsed.data
+  throw usageError(`${JSON.stringify(plainText(value))} is not a number of replicas: use 1 to 65536`)
 }
 
 function parseBudget(value: string | undefined): { value: string } {

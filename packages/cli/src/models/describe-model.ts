@@ -136,7 +136,7 @@ export const placementColumns: Column<PlacementNode>[] = [
   { heading: 'NODE', cell: (node) => node.node_name || node.node_id, shrinks: true },
   { heading: 'ELIGIBLE', cell: (node) => (node.eligible ? 'yes' : 'no') },
   { heading: 'SCORE', cell: (node) => (node.eligible ? String(Math.round(node.score * 1000) / 1000) : ''), align: 'right' },
-  { heading: 'REASON', cell: (node) => node.reason, shrinks: true },
+  { heading: 'REASON', cell: (node) => node.reason || (node.warning ?? ''), shrinks: true },
 ]
 
 interface ModelAndReplicas {

@@ -29,7 +29,8 @@ export function renderNode(node: NodeView, now: number): string {
     ['Memory', formatFree(resources.available_ram, resources.total_ram)],
     ['GPU', resources.gpu_vendor ?? 'none'],
     ['GPU memory', resources.unified_memory ? 'shared with the CPU' : formatFree(resources.available_vram, resources.total_vram)],
-    ['GPU budget', node.vram_budget ?? 'none'],
+    ['GPU budget', limitText(node.limits?.vram_budget ?? null, node.vram_budget) ?? 'none'],
+    ['Per model', replicasText(limitText(node.limits?.max_replicas_per_model ?? null, node.max_replicas_per_model ?? null))],
     ['Disk', formatFree(resources.available_disk, resources.total_disk)],
     ['Gateway', node.gateway_url],
     ['Key', node.public_key],
@@ -43,6 +44,18 @@ export function renderNode(node: NodeView, now: number): string {
     ['Labels', labelLines(node.labels)],
   ])
 }
+
+type Limit = Readonly<{ value: string | number; from: 'worker' | 'api' }>
+
+/** With the limit that the other side set, if it is not the one in effect. */
+function limitText(inEffect: Limit | null, ofAdministrator: string | number | null): string | null {
+  if (inEffect === null) return ofAdministrator === null ? null : String(ofAdministrator)
+  if (inEffect.from === 'api') return `${inEffect.value} (set by an administrator)`
+  const other = ofAdministrator === null ? '' : `; an administrator set ${ofAdministrator}`
+  return `${inEffect.value} (set at the start of the worker${other})`
+}
+
+const replicasText = (limit: string | null): string => (limit === null ? 'any number of replicas' : `at most ${limit}`)
 
 export const labelLines = (labels: Readonly<Record<string, string>>): string[] =>
   Object.entries(labels)

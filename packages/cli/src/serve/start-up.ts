@@ -17,7 +17,6 @@ import { type LocalWorker, startLocalWorker } from './start-workers.ts'
 export interface UpStart extends Omit<ControllerStart, 'localHub' | 'ownWorkers'> {
   readonly settings: ControllerSettings & { readonly workers: number } & Partial<ModelFileSettings>
   readonly given: readonly GivenFlag[]
-  readonly env: Readonly<Record<string, string | undefined>>
   readonly version: string
   readonly print: (text: string) => void
   readonly commands: CommandWriter
@@ -69,8 +68,7 @@ async function startWorkersOn(
     const dataDir = join(running.dataDir, 'workers', String(number))
     const trust = (publicKey: string): void => void running.ownKeys.add(publicKey)
     const { localUrl: url, localHub } = running
-    const { dockerConfig } = settings
-    const start = { name, dataDir, url, dockerConfig, modelFiles: settings, env, localHub, trust, log: log.child({ worker: name }), clock }
+    const start = { name, dataDir, url, settings, env, localHub, trust, log: log.child({ worker: name }), clock }
     workers.push(await startLocalWorker(start))
   }
   // A worker that an administrator refuses never joins; the others are ready without it.
@@ -104,6 +102,7 @@ async function describeReady(
 
 export interface ControllerStart {
   readonly settings: ControllerSettings
+  readonly env: Readonly<Record<string, string | undefined>>
   readonly explained: readonly ExplainedSetting[]
   readonly dataDir: string
   readonly log: Log

@@ -3,7 +3,7 @@
 import type { LocalHub } from '@muster/bus'
 import { type Clock, type Log, openDataDir, resolveSettings } from '@muster/host'
 import { FleetError } from '@muster/protocol'
-import type { ModelFileSettings, Worker, WorkerSettings } from '@muster/worker'
+import type { SettingsOfUp, Worker, WorkerSettings } from '@muster/worker'
 import { CliError } from '../cli-error.ts'
 import type { Service } from './run-service.ts'
 
@@ -12,10 +12,8 @@ export interface LocalWorkerStart {
   readonly dataDir: string
   /** The controller, as this machine reaches it. */
   readonly url: string
-  /** Credentials for registries: the controller's. */
-  readonly dockerConfig: string
-  /** Settings for the files of models, among others. */
-  readonly modelFiles: Partial<ModelFileSettings>
+  /** The settings of the controller, of which the worker takes those that it shares. */
+  readonly settings: Partial<SettingsOfUp>
   readonly env: Readonly<Record<string, string | undefined>>
   readonly localHub: LocalHub | undefined
   /** Called with its public key before it registers. */
@@ -33,24 +31,23 @@ export interface LocalWorker {
 }
 
 export async function startLocalWorker(start: LocalWorkerStart): Promise<LocalWorker> {
-  const { name, url, dockerConfig, modelFiles, env, localHub, trust, log, clock } = start
-  const { connectNatsBus, loadNodeKey, modelFileSettings, startWorker, workerSettings } = await import('@muster/worker')
+  const { name, url, env, localHub, trust, log, clock } = start
+  const { readNatsTls } = await import('@muster/bus')
+  const { connectNatsBus, loadNodeKey, settingsOfUp, startWorker, workerSettings } = await import('@muster/worker')
   const dataDir = await openDataDir({ path: start.dataDir, role: 'worker', clock })
   let worker: Worker
   const connected = Promise.withResolvers<void>()
   try {
     const key = await loadNodeKey(dataDir)
     trust(key.publicKey)
-    const overNats = connectNatsBus({ key, clock, log })
+    // Without the environment, which is the controller's (`MUSTER_NAME` would give all workers one name).
+    const settings = {
+      ...resolveSettings(workerSettings, { flags: { join: url, name, 'gateway-listen': '127.0.0.1' }, env: {} }),
+      ...Object.fromEntries(Object.entries(start.settings).filter(([setting]) => setting in settingsOfUp)),
+    }
+    const overNats = connectNatsBus({ key, tls: readNatsTls(settings), clock, log })
     worker = await startWorker({
-      // Without the environment, which is the controller's (`MUSTER_NAME` would give all workers one name).
-      settings: {
-        ...resolveSettings(workerSettings, {
-          flags: { join: url, name, 'gateway-listen': '127.0.0.1', 'docker-config': dockerConfig },
-          env: {},
-        }),
-        ...Object.fromEntries(Object.entries(modelFiles).filter(([setting]) => setting in modelFileSettings)),
-      },
+      settings,
       dataDir,
       env,
       clock,

@@ -2,15 +2,7 @@
 // before anything is queued.
 import { abortable, type Clock, inLanes, type Log } from '@muster/host'
 import { type BackendName, FleetError, type InstallRequest, parseBackendReference, type Strategy } from '@muster/protocol'
-import {
-  createOciClient,
-  createOutbound,
-  dockerCredentials,
-  formatPlatform,
-  noCredentials,
-  type Platform,
-  platformOf,
-} from '@muster/source'
+import { createSourceClients, formatPlatform, openSourceAccess, type Platform, platformOf, type SourceSettings } from '@muster/source'
 import type { BuiltinBlobs } from '../builtin/builtin-blobs.ts'
 import { builtinGalleryName, type ControllerSettings } from '../settings.ts'
 import type { NodeRecord } from '../store/nodes.ts'
@@ -36,7 +28,8 @@ import {
 } from './resolve-source.ts'
 
 interface PlannersDeps {
-  readonly settings: Pick<ControllerSettings, 'allowSource' | 'dockerConfig'>
+  readonly settings: Pick<ControllerSettings, 'allowSource'> & SourceSettings
+  readonly env: Readonly<Record<string, string | undefined>>
   readonly store: Pick<Store, 'galleries'>
   readonly builtin: Promise<BuiltinBlobs>
   readonly stopping: AbortSignal
@@ -44,11 +37,9 @@ interface PlannersDeps {
   readonly log: Log
 }
 
-export function createPlanners({ settings, store, builtin, stopping, clock, log }: PlannersDeps) {
-  const outbound = createOutbound({ allow: [...settings.allowSource], clock, log })
-  const { dockerConfig } = settings
-  const credentials = dockerConfig === '' ? noCredentials : dockerCredentials({ path: dockerConfig, log })
-  const oci = createOciClient({ outbound, credentials, clock, log })
+export function createPlanners({ settings, env, store, builtin, stopping, clock, log }: PlannersDeps) {
+  const access = openSourceAccess(settings, { env, log })
+  const { outbound, oci } = createSourceClients({ allow: [...settings.allowSource], access, clock, log })
   const catalogue = createCatalogue({ galleries: store.galleries, builtin, outbound, stopping, clock })
   const resolve = createResolveSource({ outbound, oci, builtin, clock })
   const arrivalOf = async (backend: string): Promise<Promise<void> | null> => {

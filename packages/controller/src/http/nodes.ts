@@ -3,7 +3,8 @@ import { Readable, Transform } from 'node:stream'
 import { type NodeId, nodeRoutes as routes, type NodeView } from '@muster/protocol'
 import { principalName, type PrincipalWatch } from '../auth/principal.ts'
 import { historyIntervalSeconds, type NodeHistory } from '../nodes/history.ts'
-import { applyVramBudget, viewIntent, viewOf } from '../nodes/view.ts'
+import { applyVramBudget } from '../nodes/limits.ts'
+import { viewIntent, viewOf } from '../nodes/view.ts'
 import { checkOverrides, effectiveLabels, type Overrides, patchLabels, replaceLabels } from '../nodes/labels.ts'
 import type { OpenNodeLogs } from '../nodes/open-node-logs.ts'
 import type { IntentStore } from '../store/intents.ts'
@@ -65,6 +66,14 @@ export function nodeEndpoints({ nodes, intents, history }: NodeEndpointDeps): En
       if (!Object.hasOwn(effectiveLabels(await get(params.id)), params.key)) throw notFound(`node ${params.id} has no label ${params.key}`)
       return await editLabels(params.id, (node) => patchLabels(node, { [params.key]: null }))
     }),
+    ...limitsOfNode(nodes, view),
+    ...backendsOfNode(get, intents),
+    historyOfNode(get, history),
+  ]
+}
+
+function limitsOfNode(nodes: NodeStore, view: (id: NodeId) => Promise<NodeView>): Endpoint[] {
+  return [
     endpoint(routes.putVramBudget, async ({ params, body }) => {
       await nodes.setVramBudget(params.id, body.value)
       return await view(params.id)
@@ -73,8 +82,14 @@ export function nodeEndpoints({ nodes, intents, history }: NodeEndpointDeps): En
       await nodes.setVramBudget(params.id, null)
       return await view(params.id)
     }),
-    ...backendsOfNode(get, intents),
-    historyOfNode(get, history),
+    endpoint(routes.putMaxReplicasPerModel, async ({ params, body }) => {
+      await nodes.setMaxReplicasPerModel(params.id, body.value)
+      return await view(params.id)
+    }),
+    endpoint(routes.deleteMaxReplicasPerModel, async ({ params }) => {
+      await nodes.setMaxReplicasPerModel(params.id, null)
+      return await view(params.id)
+    }),
   ]
 }
 

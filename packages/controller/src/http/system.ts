@@ -1,7 +1,7 @@
-// Health, version, metrics, status, settings, statistics and the OpenAPI document.
+// Health, version, metrics, status, statistics and the OpenAPI document.
 import type { Registry } from 'prom-client'
 import type { Bus } from '@muster/bus'
-import { type Clock, type ExplainedSetting, version } from '@muster/host'
+import { type Clock, version } from '@muster/host'
 import { statsRoutes, systemRoutes as routes } from '@muster/protocol'
 import { countByStatus } from '../nodes/view.ts'
 import type { ControllerStore } from '../store/routes.ts'
@@ -17,7 +17,6 @@ export interface SystemDeps {
   readonly isDraining: () => boolean
   readonly bus: Bus
   readonly isBusOpen: boolean
-  readonly settings: { readonly controller: string; readonly explained: readonly ExplainedSetting[] }
   readonly nodes: NodeStore
   readonly controllers: ControllerStore
   readonly metrics: { readonly registry: Registry; readonly refresh: () => Promise<void> }
@@ -51,10 +50,6 @@ export function systemEndpoints(deps: SystemDeps): Endpoint[] {
         nodes,
       }
     }),
-    endpoint(routes.settings, async () => ({
-      controller: deps.settings.controller,
-      settings: deps.settings.explained.map(({ isSecret, ...rest }) => ({ ...rest, is_secret: isSecret })),
-    })),
   ]
 }
 

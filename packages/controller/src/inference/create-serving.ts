@@ -18,6 +18,7 @@ import { type ColdLoads, createColdModels } from './cold-models.ts'
 import type { InferenceMetrics } from './inference-metrics.ts'
 import { createInference, type ServedRequest } from './serve.ts'
 import { createLastUse } from './last-use.ts'
+import { withLive } from '../with-live.ts'
 
 export interface ServingDeps {
   readonly store: Pick<Store, 'routes' | 'stats' | 'controllers'>
@@ -64,20 +65,20 @@ export function createServing(deps: ServingDeps) {
   })
   const dispatch = createDispatch({ table, inFlight, load, suspects, rotation, gateways, clock, log, onRetry: () => metrics.retries.inc() })
   const cold = createColdModels({ table, loads, suspects, clock })
-  const lastUse = createLastUse({ routes, idleMs: settings.idleScaleDown, clock, log })
+  const lastUse = createLastUse(withLive({ routes, clock, log }, { idleMs: () => settings.idleScaleDown }))
   const buckets = new StatsBuckets(() => clock.now())
   const writer = createStatsWriter({ buckets, stats: store.stats, clock, log, onWritten: deps.onStats })
-  const inference = createInference({
+  const serving = {
     ...{ table, dispatch, cold, clock, errorEvent },
-    loadWaitMs: settings.modelLoadWait,
-    exposeRouting: settings.exposeRouting,
     onRequest: lastUse.open,
-    onSend: (route) => buckets.open(route),
-    onServed: (served) => {
+    onSend: (route: Route) => buckets.open(route),
+    onServed: (served: ServedRequest) => {
       metrics.served(served)
       buckets.record(countOf(served))
     },
-  })
+  }
+  const live = { loadWaitMs: () => settings.modelLoadWait, exposeRouting: () => settings.exposeRouting }
+  const inference = createInference(withLive(serving, live))
   return {
     inference,
     /** Null: the replica is in rotation on this controller. */

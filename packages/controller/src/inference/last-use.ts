@@ -11,16 +11,18 @@ const minimumPauseMs = 100
 
 export interface LastUseDeps {
   readonly routes: Pick<RouteStore, 'markUsed'>
+  /** Read before each pause. */
   readonly idleMs: number
   readonly clock: Clock
   readonly log: Log
 }
 
-export function createLastUse({ routes, idleMs, clock, log }: LastUseDeps) {
+export function createLastUse(deps: LastUseDeps) {
+  const { routes, clock, log } = deps
   const used = new Set<string>()
   const open = createInFlight()
-  const everyMs = Math.max(Math.min(writeEveryMs, idleMs / writesPerIdle), minimumPauseMs)
-  const loop = createLoop({ what: 'cannot record the last use of models; retrying', clock, log, retryMs: everyMs })
+  const everyMs = (): number => Math.max(Math.min(writeEveryMs, deps.idleMs / writesPerIdle), minimumPauseMs)
+  const loop = createLoop({ what: 'cannot record the last use of models; retrying', clock, log, retryMs: everyMs() })
 
   async function write(): Promise<void> {
     // A response may take longer than a model may be idle.
@@ -49,7 +51,7 @@ export function createLastUse({ routes, idleMs, clock, log }: LastUseDeps) {
     async run(signal: AbortSignal): Promise<void> {
       await loop.run(async () => {
         await write()
-        return everyMs
+        return everyMs()
       }, signal)
       await write().catch(() => undefined)
     },

@@ -46,6 +46,7 @@ export interface InferenceDeps {
   readonly dispatch: Dispatch
   readonly cold: ColdModels
   readonly clock: Clock
+  /** Read for each request, as is `exposeRouting`. */
   readonly loadWaitMs: number
   readonly exposeRouting: boolean
   readonly errorEvent: (message: string) => string

@@ -20,6 +20,16 @@ import { eventOfEnd, isOfOtherGeneration, isSatisfied } from './intents.pure.ts'
 import { createHeldRequests, isAsyncWorker } from './legacy.ts'
 import type { Query, Send } from './send.ts'
 
+/** Read at each use: administrators change them at run time. */
+export interface IntentLimits {
+  readonly installMs: number
+  readonly upgradeMs: number
+  /** After this time without a report a worker is queried. */
+  readonly quietMs: number
+  /** After this time without a sign of life an attempt has failed. */
+  readonly stallMs: number
+}
+
 export interface IntentWorkDeps {
   readonly intents: IntentStore
   readonly advance: Advance
@@ -28,8 +38,7 @@ export interface IntentWorkDeps {
   /** Ends the intents of nodes that became agents, which install nothing. */
   readonly withdrawFromAgents: () => Promise<unknown>
   readonly holder: string
-  readonly timeouts: { readonly installMs: number; readonly upgradeMs: number }
-  readonly quietMs: number
+  readonly limits: IntentLimits
   readonly intervalMs: number
   readonly clock: Clock
   readonly log: Log
@@ -48,7 +57,7 @@ const unansweredMs = 500
 type DueIntent = Readonly<{ row: ClaimedIntent; now: number }>
 
 export function createIntentWork(deps: IntentWorkDeps): Engine {
-  const { intents, advance, send, query, holder, timeouts, quietMs, clock, log } = deps
+  const { intents, advance, send, query, holder, limits, clock, log } = deps
   const wake = (): void => engine.wake()
   const queries = createLanes({ size: queryLanes, onFree: wake, log })
   const held = createHeldRequests({ intents, holder, onEnd: wake, clock, log })
@@ -67,10 +76,10 @@ export function createIntentWork(deps: IntentWorkDeps): Engine {
       isMoreDue = await intents.park()
     }
     await advanceAll(await intents.findLost(maxBatch), { type: 'lease_lost' })
-    await advanceAll(await intents.findOverdue(timeouts, maxBatch), { type: 'overdue', againInMs: timeouts.installMs })
+    await advanceAll(await intents.findOverdue(limits, maxBatch), { type: 'overdue', againInMs: limits.installMs })
     const limit = Math.min(queries.free(), maxBatch)
     if (limit <= 0) return isMoreDue
-    const { rows, now } = await intents.takeQuiet({ quietMs, unansweredMs, claimMs: claimLeaseMs, cancelEveryMs, limit })
+    const { rows, now } = await intents.takeQuiet({ quietMs: limits.quietMs, unansweredMs, claimMs: claimLeaseMs, cancelEveryMs, limit })
     for (const row of rows) queries.add(query(row, now, signal))
     return isMoreDue
   }
@@ -95,7 +104,7 @@ export function createIntentWork(deps: IntentWorkDeps): Engine {
         return await watch(signal)
       },
       async nextMs() {
-        const { dueMs, watchMs, isBusy } = await intents.outlook(timeouts, claimedAt)
+        const { dueMs, watchMs, isBusy } = await intents.outlook(limits, claimedAt)
         // A lease or a timeout that has ended is handled by the next watch.
         const watchInMs = watchMs === null ? Infinity : watchMs > 0 ? watchMs : watchEveryMs
         return Math.min(dueMs ?? Infinity, watchInMs, isBusy ? watchEveryMs : Infinity)

@@ -87,12 +87,12 @@ export async function sendForcedInstall(
   return await bus.request(backendInstall, { node }, { ...body, force: true }, limits)
 }
 
-export type LegacyQueryDeps = Readonly<{ bus: Bus; advance: Advance; limits: RequestLimits }>
+export type LegacyQueryDeps = Readonly<{ bus: Bus; advance: Advance; request: RequestLimits }>
 
 /** The inventory of the worker is all that can be read about its work. */
-export async function queryLegacyWorker(row: ClaimedIntent, now: number, { bus, advance, limits }: LegacyQueryDeps): Promise<void> {
+export async function queryLegacyWorker(row: ClaimedIntent, now: number, { bus, advance, request }: LegacyQueryDeps): Promise<void> {
   const { intent } = row
-  const list = await bus.request(backendList, { node: intent.nodeId }, {}, limits)
+  const list = await bus.request(backendList, { node: intent.nodeId }, {}, request)
   if (list.error === undefined && isSatisfied(row, list)) {
     await advance({ record: row, event: { type: 'succeeded', note: '' }, now })
     return

@@ -16,7 +16,7 @@ import type { ClaimedIntent, IntentStore } from '../store/intents.ts'
 import type { PulseStore } from '../store/pulses.ts'
 import { tickOf } from '../work/exchange.pure.ts'
 import { queryStatus, requestCancel, requestErrorOf, type RequestLimits } from '../work/exchange.ts'
-import type { Advance } from './intent-work.ts'
+import type { Advance, IntentLimits } from './intent-work.ts'
 import { againInMs, eventOfCancel, eventOfEnd, eventOfReply, eventOfStatus, isInProgress } from './intents.pure.ts'
 import { isAsyncWorker, lateReplyMs, needsForcedInstall, openRequest, queryLegacyWorker, sendForcedInstall } from './legacy.ts'
 
@@ -141,8 +141,7 @@ export interface QueryDeps {
   readonly pulses: Pick<PulseStore, 'recordAnswered'>
   readonly intents: Pick<IntentStore, 'recordProgress'>
   readonly advance: Advance
-  readonly quietMs: number
-  readonly stallMs: number
+  readonly limits: Pick<IntentLimits, 'quietMs' | 'stallMs'>
   readonly log: Log
 }
 
@@ -150,11 +149,11 @@ export type Query = (row: ClaimedIntent, now: number, signal: AbortSignal) => Pr
 
 export function createQuery(deps: QueryDeps): Query {
   return async (row, now, signal) => {
-    const limits = { timeoutMs: queryTimeoutMs, signal }
+    const request = { timeoutMs: queryTimeoutMs, signal }
     try {
-      if (!isAsyncWorker(row.features)) await queryLegacyWorker(row, now, { ...deps, limits })
-      else if (row.intent.cancelRequested) await cancel(row, now, { ...deps, limits })
-      else await query(row, now, { ...deps, limits })
+      if (!isAsyncWorker(row.features)) await queryLegacyWorker(row, now, { ...deps, request })
+      else if (row.intent.cancelRequested) await cancel(row, now, { ...deps, request })
+      else await query(row, now, { ...deps, request })
       // The node had no responders before, and has answered now.
       if (!row.isAnswering) await deps.pulses.recordAnswered({ id: row.intent.nodeId, incarnation: row.incarnation })
     } catch (error) {
@@ -166,12 +165,12 @@ export function createQuery(deps: QueryDeps): Query {
   }
 }
 
-type QueryMeans = QueryDeps & { readonly limits: RequestLimits }
+type QueryMeans = QueryDeps & { readonly request: RequestLimits }
 
-async function query(row: ClaimedIntent, now: number, { bus, intents, advance, quietMs, stallMs, log, limits }: QueryMeans): Promise<void> {
+async function query(row: ClaimedIntent, now: number, { bus, intents, advance, limits, log, request }: QueryMeans): Promise<void> {
   const { intent, bytes } = row
-  const reply = await queryStatus(bus, intent, limits)
-  const event = eventOfStatus(row, reply, { now, quietMs, stallMs })
+  const reply = await queryStatus(bus, intent, request)
+  const event = eventOfStatus(row, reply, { now, quietMs: limits.quietMs, stallMs: limits.stallMs })
   if (event === null) return
   const moved = await advance({ record: row, event, now })
   if (reply.state === 'running' && event.type === 'moved') await intents.recordProgress([tickOf(intent, bytes, reply)])
@@ -181,14 +180,14 @@ async function query(row: ClaimedIntent, now: number, { bus, intents, advance, q
   const { nodeId: node, opId: op, epoch, backend } = intent
   log.warn('intent stalled; cancelling it on the worker', { node, op, epoch, backend })
   // The intent already waits for its next attempt, so the end of this one changes nothing, unless it succeeded.
-  const last = await requestCancel(bus, intent, limits)
+  const last = await requestCancel(bus, intent, request)
   const end = last.state === 'succeeded' ? eventOfEnd(last) : null
   if (end !== null) await advance({ record: row, event: end, now })
 }
 
-async function cancel(row: ClaimedIntent, now: number, { bus, advance, limits }: QueryMeans): Promise<void> {
+async function cancel(row: ClaimedIntent, now: number, { bus, advance, request }: QueryMeans): Promise<void> {
   const { nodeId, replaced } = row.intent
-  for (const opId of replaced) if (isInProgress(await requestCancel(bus, { nodeId, opId }, limits))) return
-  const event = eventOfCancel(row.intent, await requestCancel(bus, row.intent, limits))
+  for (const opId of replaced) if (isInProgress(await requestCancel(bus, { nodeId, opId }, request))) return
+  const event = eventOfCancel(row.intent, await requestCancel(bus, row.intent, request))
   if (event !== null) await advance({ record: row, event, now })
 }

@@ -19,6 +19,7 @@ export interface UpgradeCheckerDeps {
   readonly duties: DutyStore
   /** This controller. */
   readonly holder: string
+  /** Read at each check, as is `submitUpgrade`. */
   readonly intervalMs: number
   /** Null: nothing is upgraded automatically. */
   readonly submitUpgrade: ((backend: BackendName) => Promise<void>) | null
@@ -40,8 +41,8 @@ const pollMs = 250
 export type UpgradeChecker = ReturnType<typeof createUpgradeChecker>
 
 export function createUpgradeChecker(deps: UpgradeCheckerDeps) {
-  const { duties, holder, stopping, clock, log, intervalMs } = deps
-  const loop = createLoop({ what: 'cannot check for newer backends; retrying', retryMs: intervalMs, clock, log })
+  const { duties, holder, stopping, clock, log } = deps
+  const loop = createLoop({ what: 'cannot check for newer backends; retrying', retryMs: deps.intervalMs, clock, log })
   let isRequested = false
   const take = (unlessDoneWithinMs: number): Promise<boolean> => duties.take(checkDuty, { holder, leaseMs, unlessDoneWithinMs })
 
@@ -83,8 +84,8 @@ export function createUpgradeChecker(deps: UpgradeCheckerDeps) {
           isRequested = false
           requestedAt = clock.monotonic()
           await checkInTurn()
-        } else if (await take(Math.min(intervalMs / 2, 60_000))) await checkOnce()
-        return intervalMs
+        } else if (await take(Math.min(deps.intervalMs / 2, 60_000))) await checkOnce()
+        return deps.intervalMs
       }, signal)
     },
   }

@@ -8,6 +8,7 @@ import type { Store } from '../store/store.ts'
 import { createInventoryReports, createNodeQueries, type SettleByInventory } from './node-inventories.ts'
 import { createUpgradeChecker, type UpgradeCheckerDeps } from './check-upgrades.ts'
 import { createFleetBackends } from './fleet-backends.ts'
+import { withLive } from '../with-live.ts'
 
 export interface InventoryDeps {
   readonly bus: Bus
@@ -30,16 +31,19 @@ export function createInventory(deps: InventoryDeps) {
   const reports = createInventoryReports({ inventories, settleByInventory, clock, log })
   const queries = createNodeQueries({ bus, inventories, pulses, settleByInventory, clock, log })
   const fleet = createFleetBackends({ nodes, available, duties, intents, queries })
-  const checker = createUpgradeChecker({
+  const checking = {
     ...{ available, duties, clock, log },
     catalogue: deps.catalogue,
     resolve: deps.resolve,
     listNodes: fleet.listNodes,
     holder: deps.holder,
-    intervalMs: settings.upgradeCheckInterval,
     stopping: deps.stopping,
-    submitUpgrade: settings.autoUpgrade ? deps.submitUpgrade : null,
-  })
+    get submitUpgrade() {
+      return settings.autoUpgrade ? deps.submitUpgrade : null
+    },
+  }
+  const live = { intervalMs: () => settings.upgradeCheckInterval, submitUpgrade: () => (settings.autoUpgrade ? deps.submitUpgrade : null) }
+  const checker = createUpgradeChecker(withLive(checking, live))
   return {
     fleet,
     queries,

@@ -73,6 +73,7 @@ export interface ApplyDeps {
   readonly installStanding: (installId: OperationId, nodeId: NodeId) => Promise<InstallStanding>
   /** Files that the worker downloads, with their sources. */
   readonly filesFor: (config: ModelConfig, nodeId: NodeId) => Promise<ModelFile[]>
+  /** Read at each use, as is `stallMs`. */
   readonly quietMs: number
   readonly stallMs: number
   readonly step: Step
@@ -152,7 +153,7 @@ async function carryOut(decision: Decision, { claimed, model, seen, set }: Task,
       if (model !== null) await submitInstall(decision.nodeId, { claimed, model }, deps)
       return 'done'
     case 'start':
-      return model === null ? 'done' : await start(decision.nodeId, { claimed, model, seen }, deps)
+      return model === null ? 'done' : await start(decision, { claimed, model, seen }, deps)
     case 'evict':
       await move(
         claimed,
@@ -208,14 +209,22 @@ async function submitInstall(nodeId: NodeId, { claimed, model }: Target, deps: A
   }
 }
 
-async function start(nodeId: NodeId, { claimed, model, seen }: Target & { seen: ReplicaSnapshot }, deps: ApplyDeps): Promise<Outcome> {
+type StartDecision = Extract<Decision, { do: 'start' }>
+
+async function start(
+  { nodeId, warning }: StartDecision,
+  { claimed, model, seen }: Target & { seen: ReplicaSnapshot },
+  deps: ApplyDeps,
+): Promise<Outcome> {
   const { load } = claimed.record
   const replicaId = load.purpose === 'stage' ? null : ReplicaId.parse(newId(replicaPrefix))
   const opId = OperationId.parse(newId(loadOpPrefix))
   const detail = { started: { backend: model.backend, config: model.config, seen: seen.get(nodeId) ?? [] } }
-  const placed = await move(claimed, { type: 'placed', nodeId, opId, replicaId }, deps, detail)
+  const placed = await move(claimed, { type: 'placed', nodeId, opId, replicaId, note: warning }, deps, detail)
   if (placed === 'crowded') return 'outdated'
   await deps.step('RT.job.placed')
+  if (warning !== undefined)
+    deps.log.warn('replica placed on a disk that looks too small', { model: model.name, node: nodeId, reason: warning })
   if (placed !== null && placed !== 'gone') await send({ claimed: { ...claimed, record: placed }, model }, deps)
   return 'done'
 }

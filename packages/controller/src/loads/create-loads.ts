@@ -27,11 +27,13 @@ import { createAdvance, createDemands, type LoadTransition, LoadWork } from './l
 import { createApply } from './apply.ts'
 import { type Bytes, createColdLoads, createLoadStatuses } from './load-status.ts'
 import type { InstallStanding } from './loads.pure.ts'
+import { withLive } from '../with-live.ts'
 
 export interface LoadsDeps {
   readonly bus: Bus
   readonly store: Store
-  readonly settings: Pick<ControllerSettings, 'opStallTimeout' | 'reconcileInterval' | 'idleScaleDown'>
+  readonly settings: Pick<ControllerSettings, 'opStallTimeout' | 'reconcileInterval' | 'idleScaleDown'> &
+    Partial<Pick<ControllerSettings, 'diskCheck'>>
   /** This controller; its leases end when it dies. */
   readonly holder: string
   readonly catalogue: Catalogue
@@ -64,27 +66,30 @@ export const quietMsOf = ({ opStallTimeout }: Pick<ControllerSettings, 'opStallT
 export function createLoads(deps: LoadsDeps) {
   const { bus, store, settings, holder, latestProgress, random, clock, log } = deps
   const { loads, replicas, nodes } = store
-  const quietMs = quietMsOf(settings)
   const onStep = (transition: LoadTransition): void => {
     deps.onStep(transition)
     work.wake()
   }
   const advance = createAdvance({ loads, onStep, random, log })
-  const known = { placement: store.placement, catalogue: deps.catalogue, inFlight: (id: ReplicaId) => reports.inFlight(id) }
+  const known = {
+    ...{ placement: store.placement, catalogue: deps.catalogue, inFlight: (id: ReplicaId) => reports.inFlight(id) },
+    diskCheck: () => settings.diskCheck ?? 'refuse',
+  }
   const counted = { ...known, ...(deps.onRefused === undefined ? {} : { onRefused: deps.onRefused }) }
   const listedName = (backend: BackendName): Promise<BackendName> => store.intents.listedName(backend)
   const unload = createUnload({ bus, log })
   const demand = createDemands({ loads, nodes })
   const placing = (): Placer => createPlacer({ ...counted, placement: readOnce(store.placement) })
-  const apply = createApply({ ...applyParts(deps), demand, advance, placing, listedName, quietMs })
-  const work = new LoadWork({
+  const applying = { ...applyParts(deps), demand, advance, placing, listedName }
+  const apply = createApply(withLive(applying, { stallMs: () => settings.opStallTimeout, quietMs: () => quietMsOf(settings) }))
+  const working = {
     ...{ loads, demand, advance, apply, holder, clock, log },
     isPaused: () => deps.isPaused?.() ?? false,
     findSpread: createFindSpread({ placement: store.placement, place: explainOf(createPlacer(known), listedName) }),
     tendReplicas: createTendReplicas({ bus, loads, replicas, advance, unload, log }),
-    idleMs: settings.idleScaleDown,
     intervalMs: settings.reconcileInterval,
-  })
+  }
+  const work: LoadWork = new LoadWork(withLive(working, { idleMs: () => settings.idleScaleDown }))
   const intervalMs = settings.reconcileInterval
   const checks = createReplicaChecks({ checks: store.replicaChecks, loads, advance, holder, intervalMs, clock, log })
   const reports = createReplicaReports({
@@ -122,7 +127,7 @@ export function createLoads(deps: LoadsDeps) {
 
 /** The dependencies of `apply` that come from outside the loads. */
 function applyParts(deps: LoadsDeps) {
-  const { bus, store, settings, clock, log } = deps
+  const { bus, store, clock, log } = deps
   const { loads, replicas, nodes, pulses } = store
   return {
     ...{ bus, loads, replicas, nodes, pulses, clock, log },
@@ -130,7 +135,6 @@ function applyParts(deps: LoadsDeps) {
     installStanding: installStandingOf(store),
     filesFor: deps.filesFor,
     isAssembling: deps.isAssembling,
-    stallMs: settings.opStallTimeout,
     step: deps.step,
     onEvicted: (count: number) => deps.onEvicted?.(count),
   }

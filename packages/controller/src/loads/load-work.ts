@@ -28,6 +28,7 @@ export interface LoadWorkDeps {
   /** True: nothing is claimed or decided. Other controllers do it, or the next start. */
   readonly isPaused: () => boolean
   readonly holder: string
+  /** Read at each use. */
   readonly idleMs: number
   readonly intervalMs: number
   readonly clock: Clock

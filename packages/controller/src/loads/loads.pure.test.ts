@@ -72,6 +72,12 @@ describe('the next step of a load', () => {
       { event: { type: 'revision_changed' } },
     ],
     ['with a node that has the backend', waiting, {}, { do: 'start', nodeId }],
+    [
+      'with a node whose disk looks too small',
+      waiting,
+      { placement: places({ warning: 'small' }) },
+      { do: 'start', nodeId, warning: 'small' },
+    ],
     ['with a node that lacks the backend', waiting, { placement: places({ hasBackend: false }) }, { do: 'install', nodeId }],
     [
       'with a node where the backend is being installed',

@@ -46,7 +46,7 @@ export type OldReplica = Readonly<{ ordinal: number; nodeId: NodeId; ends: 'now'
 export type Decision =
   | Readonly<{ do: 'step'; event: LoadEvent }>
   | Readonly<{ do: 'install'; nodeId: NodeId }>
-  | Readonly<{ do: 'start'; nodeId: NodeId }>
+  | Readonly<{ do: 'start'; nodeId: NodeId; /** Shown with the load. */ warning?: string }>
   /** Replicas of other models are evicted to make room. */
   | Readonly<{ do: 'evict'; nodeName: string; victims: readonly ReplicaId[] }>
   /** There is no room for both: the old replica ends first. */
@@ -107,7 +107,8 @@ function decidePlacement(load: Load, name: ModelName, world: World): Decision {
   const best = placement.nodes.find(({ eligible }) => eligible)
   if (best === undefined) return makeRoom(load, placement, world) ?? step({ type: 'failed', failure: nowhere(name, placement) })
   const { node_id: nodeId, installId } = best
-  if (best.hasBackend || load.purpose === 'stage') return { do: 'start', nodeId }
+  const concern = best.warning === undefined ? {} : { warning: best.warning }
+  if (best.hasBackend || load.purpose === 'stage') return { do: 'start', nodeId, ...concern }
   return installId === null ? { do: 'install', nodeId } : step({ type: 'install_submitted', nodeId, installId })
 }
 

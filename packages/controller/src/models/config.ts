@@ -198,7 +198,7 @@ export class UnreadableConfig extends FleetError {
 }
 
 /** Throws UnreadableConfig. */
-function readConfigText(text: string, format: ConfigFormat): ConfigText {
+export function readConfigText(text: string, format: ConfigFormat): ConfigText {
   if (text.length > maxChars) throw refusal(null, `it has ${text.length} characters; at most ${maxChars} are read`)
   const json = format === 'json' ? parseJson(text) : undefined
   const lines = new LineCounter()

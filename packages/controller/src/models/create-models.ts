@@ -4,7 +4,7 @@ import { type Clock, createLoop, type Log } from '@muster/host'
 import { ModelName } from '@muster/protocol'
 import type { Outbound } from '@muster/source'
 import type { BuiltinBlobs } from '../builtin/builtin-blobs.ts'
-import { builtinGalleryName, type ControllerSettings } from '../settings.ts'
+import { builtinGalleryName, type ControllerSettings, retryOf } from '../settings.ts'
 import type { LoadInfoStore, ModelStore } from '../store/models.ts'
 import type { Store } from '../store/store.ts'
 import { revisionOf } from './config.ts'
@@ -35,7 +35,7 @@ export function createModels({ bus, store, settings, holder, clock, log, ...ways
   const jobs = createJobsLoop({ bus, jobs: store.modelJobs, intervalMs, clock, log })
   const removals = createRemovals({
     ...{ bus, removals: store.modelRemovals, holder, intervalMs, random: Math.random, clock, log },
-    retry: { baseMs: settings.opRetryBase, maxMs: settings.opRetryMax },
+    retry: retryOf(settings),
   })
   const prefetches = createPrefetchLoop({ store: store.nodeModels, onSubmitted: jobs.wake, intervalMs, clock, log })
   const loadInfo = createKeepLoadInfo({ loadInfo: store.loadInfo, clock, log })

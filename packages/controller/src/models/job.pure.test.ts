@@ -11,7 +11,7 @@ const failure = { code: 'disk_full', retry: 'backoff', message: 'no room' } as c
 const load = (fields: Partial<LoadBrief> = {}): LoadBrief => ({
   ...{ purpose: 'serve', ordinal: 0, state: 'waiting', phase: null, nodeId: null, nodeName: null, opId: null, fileName: '' },
   ...{ operationId: null, pin: null },
-  ...{ currentBytes: 0, totalBytes: 0, attempts: 0, failure: null, failedAt: null, nextAt: null },
+  ...{ currentBytes: 0, totalBytes: 0, attempts: 0, failure: null, failedAt: null, nextAt: null, note: '' },
   ...fields,
 })
 const on = (nodeId: NodeId, fields: Partial<LoadBrief> = {}): LoadBrief =>

@@ -105,7 +105,8 @@ function shownNodes(loads: readonly LoadBrief[]): Verdict['show'][number][] {
 
 const order: readonly LoadBrief['state'][] = ['failed', 'waiting', 'installing', 'starting', 'ready']
 
-function shownOf({ state, failure, nextAt, attempts, phase, fileName, currentBytes: current, totalBytes: total }: LoadBrief): ShownNode {
+function shownOf({ state, failure, nextAt, attempts, phase, fileName, note, ...bytes }: LoadBrief): ShownNode {
+  const { currentBytes: current, totalBytes: total } = bytes
   if (state === 'failed')
     return {
       status: 'error',
@@ -116,7 +117,7 @@ function shownOf({ state, failure, nextAt, attempts, phase, fileName, currentByt
     }
   if (state === 'waiting') return { status: 'queued', attempts }
   if (state === 'installing') return { status: 'downloading', phase: 'downloading', message: 'installing the backend first', attempts }
-  return { status: 'downloading', phase, fileName, current, total, attempts }
+  return { status: 'downloading', phase, fileName, current, total, attempts, message: note }
 }
 
 function decideInstall(job: Job): Verdict {

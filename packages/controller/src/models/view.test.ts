@@ -19,7 +19,7 @@ const load = (fields: Partial<LoadBrief> = {}): LoadBrief => ({
     currentBytes: 0,
     totalBytes: 0,
   },
-  ...{ attempts: 0, failure: null, failedAt: null, nextAt: null },
+  ...{ attempts: 0, failure: null, failedAt: null, nextAt: null, note: '' },
   ...fields,
 })
 const failure = { code: 'integrity', retry: 'never', message: 'another sha256' } as const

@@ -21,7 +21,7 @@ it.each<[string, Partial<NodeStore>]>([
     log: silentLog,
     autoApprove: false,
     isOwnWorker: () => true,
-    bus: { kind: 'local', url: 'local:', credentials: noCredentials },
+    bus: { kind: 'local', url: 'local:', ca: null, credentials: noCredentials },
     workerSettings: () => Promise.reject(new Error('not asked for')),
   })
   expect(await membership.register({ name: 'x' } as unknown as Registration, new Date(0))).toEqual({ outcome: 'deleted_meanwhile' })

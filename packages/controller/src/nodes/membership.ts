@@ -28,7 +28,7 @@ export interface MembershipDeps {
   readonly autoApprove: boolean
   /** Keys of workers in this process: approved without an administrator. */
   readonly isOwnWorker: (key: PublicKey) => boolean
-  readonly bus: { readonly kind: 'local' | 'nats'; readonly url: string; readonly credentials: BusCredentials }
+  readonly bus: { readonly kind: 'local' | 'nats'; readonly url: string; readonly ca: string | null; readonly credentials: BusCredentials }
   readonly workerSettings: () => Promise<WorkerSettings>
 }
 export type Membership = ReturnType<typeof createMembership>
@@ -91,14 +91,15 @@ export function createMembership(deps: MembershipDeps) {
 }
 
 async function sessionOf({ bus, workerSettings }: MembershipDeps, node: NodeRecord): Promise<Session> {
-  const { url, credentials } = bus
+  const { url, ca, credentials } = bus
   const isApproved = node.approvedAt !== null
   const { status } = statusOf(node)
   const settings = await workerSettings()
   if (!isApproved) return { status, bus: null, settings, etag: etagOf([isApproved, url, settings]) }
   const secret = node.gatewaySecret.reveal()
-  const etag = etagOf([isApproved, url, credentials.roundOf(node.id), settings, secret])
-  return { status, bus: { url, ...(await credentials.for(node)) }, gateway_secret: secret, settings, etag }
+  const etag = etagOf([isApproved, url, ca, credentials.roundOf(node.id), settings, secret])
+  const trust = ca === null ? {} : { ca }
+  return { status, bus: { url, ...trust, ...(await credentials.for(node)) }, gateway_secret: secret, settings, etag }
 }
 
 /** Version of everything that a worker must react to. The node's status is not included, because the worker causes it. */

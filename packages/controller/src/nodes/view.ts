@@ -1,5 +1,4 @@
-// Status and view of a node and of its intents, and the GPU memory that counts under its budget.
-import { parseBytes } from '@muster/host'
+// Status and view of a node and of its intents.
 import {
   type IntentView,
   isOpen,
@@ -8,13 +7,13 @@ import {
   type NodeStatus,
   type NodeView,
   presenceOf,
-  type Resources,
   type Scheduling,
   viewOpenIntent,
 } from '@muster/protocol'
 import type { IntentRecord } from '../store/intent-rows.ts'
 import type { NodeRecord, NodeStore } from '../store/nodes.ts'
 import { effectiveLabels } from './labels.ts'
+import { applyVramBudget, limitsInEffect } from './limits.ts'
 
 export function statusOf(node: NodeRecord): ReturnType<typeof nodeStatus> {
   return nodeStatus({ ...node, approved: node.approvedAt !== null })
@@ -40,6 +39,8 @@ export function viewOf(node: NodeRecord): NodeView {
     labels: effectiveLabels(node),
     resources: applyVramBudget(node.resources, node.vramBudget),
     vram_budget: node.vramBudget,
+    max_replicas_per_model: node.maxReplicasPerModel,
+    limits: limitsInEffect(node),
     version: node.version,
     os: node.os,
     arch: node.arch,
@@ -66,24 +67,6 @@ export async function countByStatus(nodes: NodeStore): Promise<Partial<Record<No
     counts[status] = (counts[status] ?? 0) + count
   }
   return counts
-}
-
-/** A budget lowers the GPU memory that counts; it never raises it, and unknown memory stays unknown. */
-export function applyVramBudget(resources: Resources, budget: string | null): Resources {
-  if (budget === null || resources.total_vram === null) return resources
-  const bytes = budgetBytes(budget, resources.total_vram)
-  if (bytes === null || bytes >= resources.total_vram) return resources
-  const withheld = resources.total_vram - bytes
-  return {
-    ...resources,
-    total_vram: bytes,
-    available_vram: resources.available_vram === null ? null : Math.max(0, resources.available_vram - withheld),
-  }
-}
-
-function budgetBytes(budget: string, totalBytes: number): number | null {
-  const percent = /^(\d+(?:\.\d+)?)\s?%$/.exec(budget)?.[1]
-  return percent === undefined ? parseBytes(budget) : Math.floor((totalBytes * Number(percent)) / 100)
 }
 
 /** With the reason why it is not applied yet. */

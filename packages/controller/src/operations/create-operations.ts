@@ -2,14 +2,15 @@
 import type { Bus } from '@muster/bus'
 import type { Clock, Log, Step } from '@muster/host'
 import type { OperationView } from '@muster/protocol'
-import { createAdvance, createIntentWork, createResults, type SettledIntent } from '../intents/intent-work.ts'
+import { createAdvance, createIntentWork, createResults, type IntentLimits, type SettledIntent } from '../intents/intent-work.ts'
 import { createQuery, createSend } from '../intents/send.ts'
-import type { ControllerSettings } from '../settings.ts'
+import { type ControllerSettings, retryOf } from '../settings.ts'
 import type { IntentStore, ProgressTick } from '../store/intents.ts'
 import type { OperationRecord } from '../store/operations.ts'
 import type { Store } from '../store/store.ts'
 import { createBars, createProgressCache, createProgressFeed } from './progress.ts'
 import { viewOperation } from './view.ts'
+import { withLive } from '../with-live.ts'
 
 export interface OperationsDeps {
   readonly bus: Bus
@@ -37,18 +38,26 @@ export interface OperationsDeps {
 /** After this time without a report the worker is queried. */
 const maxQuietMs = 5_000
 
+const limitsOf = (settings: OperationsDeps['settings']): IntentLimits =>
+  withLive(
+    {},
+    {
+      installMs: () => settings.backendInstallTimeout,
+      upgradeMs: () => settings.backendUpgradeTimeout,
+      stallMs: () => settings.opStallTimeout,
+      quietMs: () => Math.min(maxQuietMs, settings.opStallTimeout / 4),
+    },
+  )
+
 export function createOperations(deps: OperationsDeps) {
   const { bus, store, settings, holder, random, clock, log } = deps
   const { intents, pulses } = store
-  const timeouts = { installMs: settings.backendInstallTimeout, upgradeMs: settings.backendUpgradeTimeout }
-  const retry = { baseMs: settings.opRetryBase, maxMs: settings.opRetryMax, maxAttempts: settings.opMaxAttempts }
-  const stallMs = settings.opStallTimeout
-  const quietMs = Math.min(maxQuietMs, stallMs / 4)
-  const advance = createAdvance({ intents, retry, onSettled: deps.onSettled, random, clock, log })
+  const limits = limitsOf(settings)
+  const advance = createAdvance({ intents, retry: retryOf(settings), onSettled: deps.onSettled, random, clock, log })
   const send = createSend({ bus, pulses, advance, holder, step: deps.step, clock, log })
-  const query = createQuery({ bus, pulses, intents, advance, quietMs, stallMs, log })
+  const query = createQuery({ bus, pulses, intents, advance, limits, log })
   const work = createIntentWork({
-    ...{ intents, advance, send, query, holder, timeouts, quietMs, clock, log },
+    ...{ intents, advance, send, query, holder, limits, clock, log },
     withdrawFromAgents: () => store.reopen.withdrawFromAgents(),
     intervalMs: settings.reconcileInterval,
   })

@@ -51,7 +51,10 @@ function withNotes(view: OperationNode, node: SubmittedNode | undefined, { submi
 }
 
 /** A remark only: the free space was reported some time ago, and the worker removes unneeded content first. */
-function diskNote({ kind, backend }: Submission, { known, plan }: { known: NodeRecord; plan: Plan }): string | null {
+export function diskNote(
+  { kind, backend }: Pick<Submission, 'kind' | 'backend'>,
+  { known, plan }: { known: NodeRecord; plan: Plan },
+): string | null {
   const free = known.resources.available_disk
   const isThere = kind === 'backend.install' && !plan.exact && known.inventory.some(({ name }) => name === backend)
   if (isThere || free === null || plan.sizeBytes === null || plan.sizeBytes <= free) return null

@@ -6,7 +6,7 @@ import { statusOfOperation } from './nodes.pure.ts'
 const load = (fields: Partial<LoadBrief>): LoadBrief => ({
   ...{ purpose: 'serve', ordinal: 0, state: 'waiting', phase: null, nodeId: null, nodeName: null, opId: null, fileName: '' },
   ...{ operationId: null, pin: null },
-  ...{ currentBytes: 0, totalBytes: 0, attempts: 0, failure: null, failedAt: null, nextAt: null },
+  ...{ currentBytes: 0, totalBytes: 0, attempts: 0, failure: null, failedAt: null, nextAt: null, note: '' },
   ...fields,
 })
 const nodeId = NodeId.parse('a')

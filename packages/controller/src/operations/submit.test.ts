@@ -22,7 +22,7 @@ const fleet = [
 ]
 const openPlan = { ...nothingToFetch, uri: 'oci://h/open:1' }
 
-function submissions() {
+function submissions(over: Partial<SubmitDeps> = {}) {
   const asked: { id: string; openPlan: unknown }[] = []
   const deps = {
     nodes: { list: async () => fleet },
@@ -42,6 +42,7 @@ function submissions() {
       const plan = { ...nothingToFetch, uri: 'oci://h/llama:2', digest: digestOf('2') }
       return targets.map(({ node }) => ({ node, outcome: 'planned', plan }))
     },
+    ...over,
   } as unknown as SubmitDeps
   return { asked, ...createSubmissions(deps) }
 }
@@ -61,4 +62,20 @@ it('S3.14 an upgrade of a backend that no chosen node has is refused', async () 
   await expect(submissions().upgrade(backend, { ...request, nodes: [...request.nodes] }, by)).rejects.toMatchObject({
     code: 'not_installed',
   })
+})
+
+it.each<['refuse' | 'warn', string | undefined]>([
+  ['refuse', undefined],
+  ['warn', 'the disk looks too small: llama needs 2 GB, and 1 GB are free'],
+])('with --disk-check %s the plan of a node whose disk looks too small has the warning %s', async (diskCheck, warning) => {
+  const full = nodeRecord('full', { ...has('1'), resources: { available_disk: 1e9 } })
+  const plan = { ...nothingToFetch, uri: 'oci://h/llama:2', digest: digestOf('2'), sizeBytes: 2e9 }
+  const { upgrade } = submissions({
+    nodes: { list: async () => [full] },
+    planUpgrade: async () => [{ node: full, outcome: 'planned', plan }],
+    diskCheck: () => diskCheck,
+  })
+  const { nodes } = await upgrade(backend, { strategy: 'rolling' }, by)
+  expect(nodes).toMatchObject([{ nodeId: 'full', isCurrent: false }])
+  expect(nodes.map((node) => ('plan' in node ? node.plan.warning : 'skipped'))).toEqual([warning])
 })

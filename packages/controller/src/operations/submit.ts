@@ -21,7 +21,7 @@ import type { ReplicaStore } from '../store/replicas.ts'
 import type { RolloutSpec } from '../store/operation-nodes.pure.ts'
 import type { Submission, SubmissionStore, SubmittedNode } from '../store/submissions.ts'
 import { chooseNodes, hasBackend, mayHave, type NodeSelection } from './nodes.pure.ts'
-import { previewOf } from './dry-run.ts'
+import { diskNote, previewOf } from './dry-run.ts'
 
 export interface SubmitDeps {
   readonly nodes: Pick<NodeStore, 'list'>
@@ -32,6 +32,8 @@ export interface SubmitDeps {
   /** Backends with an upgrade or drift. */
   readonly upgradable: () => Promise<readonly BackendName[]>
   readonly store: Pick<SubmissionStore, 'submit'>
+  /** Read at each submission; default: `refuse`. With `warn` the plans of nodes whose disk looks too small have a warning. */
+  readonly diskCheck?: () => 'refuse' | 'warn'
   readonly step: Step
   /** RFC 3339. */
   readonly now: () => string
@@ -80,7 +82,7 @@ type InternalInstallRequest = InstallRequest & Pick<InstallTarget, 'from'>
 async function prepareInstall(
   request: InternalInstallRequest,
   { requestedBy, signal }: By,
-  { nodes: store, intents, planInstall }: SubmitDeps,
+  { nodes: store, intents, planInstall, diskCheck }: SubmitDeps,
 ): Promise<Submission> {
   const chosen = choose(await store.list(), request)
   if (chosen.length === 0) throw noEligibleNodes(request.selector !== undefined)
@@ -90,13 +92,13 @@ async function prepareInstall(
   const backend = row ?? planned.backend
   const name = backend === planned.backend ? null : planned.backend
   const nodes = planned.nodes.map((each) => requested(each, (plan) => ({ plan: { ...plan, name: plan.name ?? name }, isCurrent: false })))
-  return { ...begun('backend.install', backend, requestedBy), options: {}, nodes }
+  return withWarnings({ ...begun('backend.install', backend, requestedBy), options: {}, nodes }, chosen, diskCheck?.())
 }
 
 async function prepareUpgrade(
   { name, request }: { name: BackendName; request: UpgradeRequest },
   { requestedBy, signal }: By,
-  { nodes: store, intents, planUpgrade }: SubmitDeps,
+  { nodes: store, intents, planUpgrade, diskCheck }: SubmitDeps,
 ): Promise<Submission> {
   const backend = await intents.listedName(name)
   const openInstalls = new Map<string, Plan>()
@@ -112,7 +114,18 @@ async function prepareUpgrade(
   const nodes = planned.map((each) => requested(each, (plan) => ({ plan, isCurrent: isCurrent(each.node, backend, plan) })))
   const options = { strategy: request.strategy, ...(request.rollout === undefined ? {} : { rollout: request.rollout }) }
   const rollout = request.strategy === 'rolling' ? { rollout: specOf(Rollout.parse(request.rollout ?? {})) } : {}
-  return { ...begun('backend.upgrade', backend, requestedBy), options, ...rollout, nodes }
+  return withWarnings({ ...begun('backend.upgrade', backend, requestedBy), options, ...rollout, nodes }, chosen, diskCheck?.())
+}
+
+function withWarnings(submission: Submission, known: readonly NodeRecord[], diskCheck: 'refuse' | 'warn' = 'refuse'): Submission {
+  if (diskCheck === 'refuse') return submission
+  const warn = (node: SubmittedNode): SubmittedNode => {
+    const record = known.find(({ id }) => id === node.nodeId)
+    if ('skip' in node || node.isCurrent || record === undefined) return node
+    const warning = diskNote(submission, { known: record, plan: node.plan })
+    return warning === null ? node : { ...node, plan: { ...node.plan, warning } }
+  }
+  return { ...submission, nodes: submission.nodes.map(warn) }
 }
 
 /** Backends that the chosen nodes lack, or have in their newest build, are left out. */

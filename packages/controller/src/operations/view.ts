@@ -86,7 +86,7 @@ function showOpen(row: Extract<OperationNodeRecord, { status: 'open' }>, latestP
     node_name: row.nodeName,
     status,
     phase: intent.state === 'working' || status === 'downloading' ? bytes.phase : null,
-    message: silence === null || message !== '' ? message : silenceMessage(silence),
+    message: message !== '' ? message : silence === null ? (plan.warning ?? '') : silenceMessage(silence),
     file_name: bytes.fileName,
     current: bytes.current,
     total,

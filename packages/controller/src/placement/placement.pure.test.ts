@@ -1,7 +1,15 @@
 import { Digest, NodeId, OperationId } from '@muster/protocol'
 import { describe, expect, it } from 'vitest'
 import { candidate, modelToPlace, replica } from '../../test/placement-facts.ts'
-import { choosePlacement, chooseSpread, explainNoNode, type Candidate, type Exclusion, type PlacementModel } from './placement.pure.ts'
+import {
+  choosePlacement,
+  viewPlacement,
+  chooseSpread,
+  explainNoNode,
+  type Candidate,
+  type Exclusion,
+  type PlacementModel,
+} from './placement.pure.ts'
 import type { SpreadFacts } from '../store/placement.ts'
 import { needOf } from './room.pure.ts'
 
@@ -75,9 +83,28 @@ describe('a node is not eligible', () => {
       { files: [file] },
       ['memory', '2 GB of 9 GB'],
     ],
+    [
+      'when it runs as many of this model as it may',
+      { maxReplicasPerModel: 1, replicas: [replica(own)] },
+      {},
+      ['per_model', 'runs 1 replica of this model, and may run 1 of each model'],
+    ],
     ['when it runs as many as it may', { maxReplicas: 1, replicas: [replica()] }, {}, ['places', 'runs 1 replicas, and may run 1']],
   ])('%s', (_, over, wanted, [excludedBy, reason]) => {
     expect(judge(wanted, over)).toMatchObject({ eligible: false, score: 0, excludedBy, reason: expect.stringContaining(reason) as string })
+  })
+})
+
+describe('with --disk-check warn', () => {
+  it('a node whose disk is too small is eligible with a warning, after all others', () => {
+    const full = candidate('full', { availableDisk: gb })
+    const { nodes } = choosePlacement(modelToPlace({ files: [file], diskCheck: 'warn' }), [full, candidate('roomy')])
+    expect(nodes).toMatchObject([
+      { node_name: 'roomy', eligible: true },
+      { node_name: 'full', eligible: true, reason: '', warning: 'its files need 2 GB on disk, and 1 GB are free' },
+    ])
+    expect(nodes[0]).not.toHaveProperty('warning')
+    expect(viewPlacement({ nodes, eviction: null }, []).nodes[1]).toMatchObject({ warning: expect.stringContaining('2 GB') })
   })
 })
 
@@ -102,6 +129,12 @@ describe('a node is eligible', () => {
       {},
     ],
     ['for staging, at the replica limit', { maxReplicas: 1, replicas: [replica()] }, { isStaging: true }],
+    ['when it runs as many of another model as it may of each', { maxReplicasPerModel: 1, replicas: [replica()] }, {}],
+    [
+      'when it replaces the one of the model that it may run',
+      { maxReplicasPerModel: 1, replicas: [replica(own)] },
+      { pin: NodeId.parse('one') },
+    ],
     ['when what it has is of an old revision', { replicas: [replica({ ...own, isCurrent: false })] }, { isSpread: true }],
     ['when what it has is on its way out', { replicas: [replica({ ...own, state: 'draining' })] }, { isSpread: true }],
     ['when it replaces the replica there', { replicas: [replica(own)] }, { isSpread: true, pin: NodeId.parse('one') }],

@@ -32,6 +32,8 @@ export interface PlacementModel {
   readonly avoid: NodeId | null
   /** The only eligible node: the new replica replaces one there. */
   readonly pin: NodeId | null
+  /** `warn`: a disk that looks too small excludes no node. */
+  readonly diskCheck: 'refuse' | 'warn'
 }
 export type ModelContent = Readonly<{ digest: Digest | null; /** Null: unknown. */ size: number | null }>
 
@@ -71,6 +73,7 @@ export type Exclusion =
   | 'disk'
   | 'memory'
   | 'places'
+  | 'per_model'
 
 /** `isAwaited`: it is on its way, and nothing that is known about it excludes it. */
 export type JudgedNode = PlacementNode &
@@ -83,6 +86,9 @@ export interface Placement {
   readonly eviction: Eviction | null
 }
 
+/** A node whose disk looks too small is used after all others, except the one of the last failure. */
+const warned = 400
+
 /** Among equal nodes the first one wins. */
 export function choosePlacement(model: PlacementModel, candidates: readonly Candidate[]): Placement {
   const need = model.isStaging ? 0 : needOf(model.files.map(({ size }) => size))
@@ -93,13 +99,15 @@ export function choosePlacement(model: PlacementModel, candidates: readonly Cand
   const full: Candidate[] = []
   for (const node of candidates) {
     const why = findExclusion(model, node, criteria)
-    const score = why === null ? scoreOf(model, node) : 0
+    const warning = why === null && model.diskCheck === 'warn' ? findDiskProblem(model, node) : null
+    const score = why === null ? scoreOf(model, node) - (warning === null ? 0 : warned) : 0
     const judged: JudgedNode = {
       node_id: node.id,
       node_name: node.name,
       eligible: why === null,
       reason: why === null ? '' : why.reason,
       score,
+      ...(warning === null ? {} : { warning }),
       hasBackend: node.hasBackend,
       installId: node.installId,
       excludedBy: why === null ? null : why.by,
@@ -160,10 +168,15 @@ function findLastingExclusion(model: PlacementModel, node: Candidate, criteria: 
   // With a pin, the replica to be replaced still runs there.
   if (model.isSpread && model.pin === null && countOf(model, node) > 0)
     return { by: 'spread', reason: 'it has a replica of this model already' }
+  if (!model.isStaging && model.pin === null && countOf(model, node) >= (node.maxReplicasPerModel ?? Infinity))
+    return { by: 'per_model', reason: perModelReason(countOf(model, node), node.maxReplicasPerModel ?? 0) }
   if (!model.isStaging && !node.hasBackend && node.unfit !== null)
     return { by: 'unfit', reason: `backend ${model.backend} cannot be installed: ${node.unfit}` }
   return null
 }
+
+const perModelReason = (count: number, most: number): string =>
+  `it runs ${count} ${count === 1 ? 'replica' : 'replicas'} of this model, and may run ${most} of each model (--max-replicas-per-model)`
 
 /** Thousands of nodes share few reasons: each text is built once. */
 function unselectedReasons(selector: Selector | null): Criteria['findUnselected'] {
@@ -194,7 +207,12 @@ function cacheTexts(): Criteria['text'] {
   }
 }
 
-function excludeByDisk({ files, isStaging, backend }: PlacementModel, node: Candidate): ExclusionReason | null {
+function excludeByDisk(model: PlacementModel, node: Candidate): ExclusionReason | null {
+  const reason = model.diskCheck === 'warn' ? null : findDiskProblem(model, node)
+  return reason === null ? null : { by: 'disk', reason }
+}
+
+function findDiskProblem({ files, isStaging, backend }: PlacementModel, node: Candidate): string | null {
   const free = freeDisk(node)
   if (free === Infinity) return null
   const ofFiles = files.reduce((sum, { digest, size }) => sum + (digest !== null && node.files.has(digest) ? 0 : (size ?? 0)), 0)
@@ -204,7 +222,7 @@ function excludeByDisk({ files, isStaging, backend }: PlacementModel, node: Cand
   if (ofFiles + ofBackend === 0 || ofFiles + ofBackend <= free) return null
   const what = ofBackend === 0 ? 'its files need' : `its files and the backend ${backend} need`
   const awaited = node.awaitedDisk === 0 ? '' : `, when ${formatBytes(node.awaitedDisk)} are kept for replicas that are starting there`
-  return { by: 'disk', reason: `${what} ${formatBytes(ofFiles + ofBackend)} on disk, and ${formatBytes(free)} are free${awaited}` }
+  return `${what} ${formatBytes(ofFiles + ofBackend)} on disk, and ${formatBytes(free)} are free${awaited}`
 }
 
 function excludeByMemory(node: Candidate, { need, text }: Criteria): ExclusionReason | null {
@@ -277,8 +295,9 @@ const maxReasons = 8
 export function viewPlacement({ nodes, eviction }: Placement, victims: readonly Pick<ReplicaRecord, 'id' | 'model'>[]): PlacementView {
   const modelOf = new Map(victims.map(({ id, model }) => [id, model]))
   return {
-    nodes: nodes.map(({ node_id, node_name, eligible, reason, score, excludedBy }) => ({
+    nodes: nodes.map(({ node_id, node_name, eligible, reason, score, warning, excludedBy }) => ({
       ...{ node_id, node_name, eligible, reason, score },
+      ...(warning === undefined ? {} : { warning }),
       excluded_by: excludedBy,
     })),
     eviction:

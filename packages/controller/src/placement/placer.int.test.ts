@@ -242,6 +242,17 @@ it('the replica limit is the one that the worker reports', async () => {
   expect(placement).toMatchObject({ nodes: [{ excludedBy: 'places' }], eviction: null })
 })
 
+it('the limit per model is the lower one of the worker and the administrator', async () => {
+  const { id } = await world.addWorker('one')
+  await setResources(id, { max_replicas_per_model: 2 })
+  await addReplica({ id: 'r-a', model: 'a', node: id })
+  await sql`update replicas set revision = 'rev-1'`.execute(world.db)
+  const more = config('a', { scheduling: { max_replicas: 3 } })
+  expect((await place({ config: more })).placement.nodes[0]).toMatchObject({ eligible: true })
+  await sql`update nodes set max_replicas_per_model = 1 where id = ${id}`.execute(world.db)
+  expect((await place({ config: more })).placement.nodes[0]).toMatchObject({ excludedBy: 'per_model' })
+})
+
 it('`replicas: all` fits beside a replica of an old revision', async () => {
   const { id } = await world.addWorker('one')
   await addReplica({ id: 'r-a', model: 'a', node: id, revision: 'rev-0' })

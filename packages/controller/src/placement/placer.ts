@@ -14,7 +14,7 @@ import { type Catalogue, findOffer, isOffered, type Offers, unknownBackend } fro
 import { SourceUnavailable } from '../gallery/resolve-source.ts'
 import { desiredReplicas, limitsOf } from '../loads/replica-set.pure.ts'
 import { effectiveLabels } from '../nodes/labels.ts'
-import { applyVramBudget } from '../nodes/view.ts'
+import { applyVramBudget, limitsInEffect } from '../nodes/limits.ts'
 import type { PlacementFile, PlacementNodeFacts, PlacementReplicaFacts, PlacementStore } from '../store/placement.ts'
 import { type Candidate, choosePlacement, type Exclusion, type Placement, type PlacementModel } from './placement.pure.ts'
 import { isReportedFor, type LiveReplica, needOf, poolOf } from './room.pure.ts'
@@ -24,6 +24,8 @@ export interface PlacerDeps {
   readonly catalogue: Catalogue
   /** Open requests of a replica, as its worker last reported. */
   readonly inFlight: (id: ReplicaId) => number
+  /** Read at each placement; default: `refuse`. */
+  readonly diskCheck?: () => PlacementModel['diskCheck']
   /** Called when no node is eligible. */
   readonly onRefused?: (excludedBy: ReadonlySet<Exclusion>) => void
 }
@@ -45,7 +47,7 @@ export type Placer = (request: PlacementRequest) => Promise<{ placement: Placeme
 const galleryAgeMs = 30_000
 
 /** Throws a FleetError when no gallery offers the backend and no node has it or gets it. */
-export function createPlacer({ placement: store, catalogue, inFlight, onRefused }: PlacerDeps): Placer {
+export function createPlacer({ placement: store, catalogue, inFlight, diskCheck, onRefused }: PlacerDeps): Placer {
   return async ({ config, purpose, avoid, pin, without = [], loadedOn }) => {
     const { replicas: all, uploads } = await store.replicas()
     const replicas = all.map((replica) => (without.includes(replica.id) ? { ...replica, state: 'vacated' as const } : replica))
@@ -66,6 +68,7 @@ export function createPlacer({ placement: store, catalogue, inFlight, onRefused 
       isStaging: purpose === 'stage',
       isSpread: config.scheduling.replicas === 'all',
       ...{ avoid, pin },
+      diskCheck: diskCheck?.() ?? 'refuse',
     }
     const facts: PlacementFacts = {
       ...{ model, sizeOf, inFlight },
@@ -175,6 +178,7 @@ function candidateOf(node: PlacementNodeFacts, replicas: readonly NodeReplica[],
     files,
     pool: poolOf(resources, node.capability),
     maxReplicas: resources.max_replicas ?? null,
+    maxReplicasPerModel: limitsInEffect(node).max_replicas_per_model?.value ?? null,
     availableDisk: resources.available_disk,
     awaitedDisk: replicas.reduce((sum, replica) => sum + awaitedBy(replica, files, facts.sizeOf), 0),
     replicas: replicas.flatMap((replica) => liveOf(replica, needOfReplica(replica), facts.inFlight) ?? []),

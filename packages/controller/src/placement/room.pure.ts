@@ -39,6 +39,8 @@ export interface NodeRoom {
   readonly pool: Pool
   /** Null: no limit. */
   readonly maxReplicas: number | null
+  /** For replicas of one model; null: no limit. */
+  readonly maxReplicasPerModel: number | null
   readonly availableDisk: number | null
   /** Bytes that starting replicas still have to fetch. */
   readonly awaitedDisk: number

@@ -3,6 +3,7 @@ import { ModelName, ReplicaId } from '@muster/protocol'
 import { waitFor } from '@muster/testkit'
 import { expect, it } from 'vitest'
 import type { ScalableModel, ScaleChange } from '../store/scaling.ts'
+import { withLive } from '../with-live.ts'
 import { createScaleLoop } from './scale-loop.ts'
 
 it('decides nothing before enough heartbeats, and writes nothing without a change', async () => {
@@ -39,4 +40,37 @@ it('decides nothing before enough heartbeats, and writes nothing without a chang
   expect(seen.asked - seen.listed).toBe(3)
   expect(seen.written[0]).toEqual([])
   expect(seen.written[1]).toMatchObject([{ from: { name: 'tiny' }, to: { requestedReplicas: 2, busySince: null } }])
+})
+
+it('reads the idle time in each round, so that a change at run time counts', async () => {
+  const settings = { idleMs: 60_000 }
+  const written: ScaleChange[][] = []
+  const idle: ScalableModel = {
+    ...{ name: ModelName.parse('tiny'), scheduling: { max_replicas: 2 }, requestedReplicas: 2, isUnloaded: false },
+    ...{ busySince: null, slackSince: 0, loads: 2, failed: 0, ready: [ReplicaId.parse('r-1'), ReplicaId.parse('r-2')], slots: 1 },
+  }
+  const loop = createScaleLoop(
+    withLive(
+      {
+        scaling: {
+          list: async () => ({ now: 30_000, models: [idle] }),
+          write: async (changes: readonly ScaleChange[]) => {
+            written.push([...changes])
+            settings.idleMs = 10_000
+            return []
+          },
+        },
+        ...{ inFlight: () => 0, isInformed: () => true, log: silentLog },
+        clock: { ...systemClock, sleep: (_: number, signal?: AbortSignal) => systemClock.sleep(1, signal) },
+      },
+      { idleMs: () => settings.idleMs },
+    ),
+  )
+  const stopping = new AbortController()
+  const running = loop.run(stopping.signal)
+  await waitFor(() => written.length >= 2, { what: 'two rounds' })
+  stopping.abort()
+  await running
+  expect(written[0]).toEqual([])
+  expect(written[1]).toMatchObject([{ to: { requestedReplicas: 1 } }])
 })

@@ -11,6 +11,7 @@ export interface ScaleLoopDeps {
   readonly inFlight: (id: ReplicaId) => number
   /** False until heartbeats arrived for long enough: without them every replica looks idle. */
   readonly isInformed: () => boolean
+  /** Read in each round. */
   readonly idleMs: number
   readonly clock: Clock
   readonly log: Log
@@ -18,12 +19,13 @@ export interface ScaleLoopDeps {
 
 const everyMs = 1_000
 
-export function createScaleLoop({ scaling, inFlight, isInformed, idleMs, clock, log }: ScaleLoopDeps) {
+export function createScaleLoop(deps: ScaleLoopDeps) {
+  const { scaling, inFlight, isInformed, clock, log } = deps
   const round = async (): Promise<number> => {
     if (!isInformed()) return everyMs
     const { now, models } = await scaling.list()
     const changes = models.flatMap((model): ScaleChange[] => {
-      const to = decideScaling({ model, inFlight: model.ready.map(inFlight), now, idleMs })
+      const to = decideScaling({ model, inFlight: model.ready.map(inFlight), now, idleMs: deps.idleMs })
       return to === null ? [] : [{ from: model, to }]
     })
     const stepped = new Set(await scaling.write(changes))

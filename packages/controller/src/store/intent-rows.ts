@@ -32,6 +32,8 @@ export const Plan = z.object({
   strategy: z.enum(['rolling', 'recreate']).nullable(),
   /** Upper limit of the download; null: unknown. */
   sizeBytes: z.number().int().min(0).nullable(),
+  /** Shown while the node works on it: its disk looked too small, and --disk-check is `warn`. */
+  warning: z.string().max(1_024).optional(),
   /**
    * Set for the rollback of an upgrade. `error`: shown when the rollback is applied; `plan`: the plan of the upgrade, for a
    * retry.

@@ -161,13 +161,14 @@ const LoadBriefRow = z
     failure: Failure.nullable(),
     failed_at: Time.nullable(),
     next_at: Time.nullable(),
+    note: z.string().default(''),
   })
   .transform((row) => ({
     ...{ purpose: row.purpose, ordinal: row.ordinal, state: row.state, phase: row.phase, opId: row.op_id },
     ...{ operationId: row.operation_id, pin: row.pinned_node_id },
     ...{ nodeId: row.node_id, nodeName: row.node_name, fileName: row.file_name, attempts: row.attempts },
     ...{ currentBytes: row.current_bytes, totalBytes: row.total_bytes },
-    ...{ failure: row.failure, failedAt: row.failed_at, nextAt: row.next_at },
+    ...{ failure: row.failure, failedAt: row.failed_at, nextAt: row.next_at, note: row.note },
   }))
 export type LoadBrief = Readonly<z.infer<typeof LoadBriefRow>>
 

@@ -5,6 +5,7 @@ import { FleetError, ModelConfig, ModelName, type NodeId, type Scheduling } from
 import { type LoadBrief, LoadBriefs, loadsOf } from './load-rows.ts'
 import { cancelRemovals } from './model-removals.ts'
 import { nodeIsReachable } from './nodes.ts'
+import { isRuleDue, takeRule } from './scheduling-rules.ts'
 import type { Database } from './tables.ts'
 import { retryConflicts } from './errors.ts'
 import { tryRead } from './readable-rows.ts'
@@ -108,19 +109,16 @@ export class ModelStore {
 
   /** Does not affect running replicas. False when the model does not exist. */
   async setScheduling(name: ModelName, scheduling: Scheduling): Promise<boolean> {
+    return await this.#inTurn(name, (tx) => writeScheduling(tx, name, scheduling))
+  }
+
+  /** Writes the scheduling of a rule that is due, and marks the rule as applied with it. False when there is no rule or no model. */
+  async applyRule(name: ModelName, scheduling: Scheduling): Promise<boolean> {
     return await this.#inTurn(name, async (tx) => {
-      const { numUpdatedRows } = await tx
-        .updateTable('models')
-        .set({
-          config: sql<string>`jsonb_set(config, '{scheduling}', ${JSON.stringify(scheduling)}::jsonb)`,
-          is_unloaded: false,
-          requested_replicas: sql<number>`least(requested_replicas, ${mostAsked(scheduling)}::int)`,
-          updated_at: sql<string>`now()`,
-        })
-        .where('name', '=', name)
-        .executeTakeFirst()
-      await loadEverywhere(tx, name)
-      return numUpdatedRows > 0n
+      if (!(await isRuleDue(tx, name))) return false
+      const isWritten = await writeScheduling(tx, name, scheduling)
+      if (isWritten) await takeRule(tx, name)
+      return isWritten
     })
   }
 
@@ -132,6 +130,21 @@ export class ModelStore {
       }),
     )
   }
+}
+
+async function writeScheduling(tx: Tx, name: ModelName, scheduling: Scheduling): Promise<boolean> {
+  const { numUpdatedRows } = await tx
+    .updateTable('models')
+    .set({
+      config: sql<string>`jsonb_set(config, '{scheduling}', ${JSON.stringify(scheduling)}::jsonb)`,
+      is_unloaded: false,
+      requested_replicas: sql<number>`least(requested_replicas, ${mostAsked(scheduling)}::int)`,
+      updated_at: sql<string>`now()`,
+    })
+    .where('name', '=', name)
+    .executeTakeFirst()
+  await loadEverywhere(tx, name)
+  return numUpdatedRows > 0n
 }
 
 /** Released at the end of the transaction. */
@@ -152,8 +165,10 @@ async function revisionIn(tx: Tx, name: string): Promise<string | null> {
   return row?.revision ?? null
 }
 
-async function insertModel(tx: Tx, config: ModelConfig, revision: string): Promise<void> {
-  const { name, backend } = config
+async function insertModel(tx: Tx, given: ModelConfig, revision: string): Promise<void> {
+  const { name, backend } = given
+  const rule = await takeRule(tx, name)
+  const config = rule === null || Object.keys(given.scheduling).length > 0 ? given : { ...given, scheduling: rule }
   await tx
     .insertInto('models')
     .values({ name, backend, revision, config: JSON.stringify(config) })

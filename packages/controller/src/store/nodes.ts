@@ -31,6 +31,7 @@ export interface NodeRecord {
   readonly reportedLabels: Readonly<Record<string, string>>
   readonly labelOverrides: Readonly<Record<string, string | null>>
   readonly vramBudget: string | null
+  readonly maxReplicasPerModel: number | null
   readonly draining: boolean
   readonly incarnation: string
   readonly inventory: readonly InstalledBackend[]
@@ -116,6 +117,7 @@ const fromRow = (row: Row): NodeRecord => ({
   reportedLabels: StoredLabels.parse(row.reported_labels),
   labelOverrides: StoredOverrides.parse(row.label_overrides),
   vramBudget: row.vram_budget,
+  maxReplicasPerModel: row.max_replicas_per_model,
   draining: row.draining,
   incarnation: row.incarnation,
   inventory: StoredInventory.parse(row.inventory),
@@ -280,6 +282,10 @@ export class NodeStore {
 
   async setVramBudget(id: NodeId, budget: string | null): Promise<void> {
     await this.#db.updateTable('nodes').set({ vram_budget: budget }).where('id', '=', id).execute()
+  }
+
+  async setMaxReplicasPerModel(id: NodeId, limit: number | null): Promise<void> {
+    await this.#db.updateTable('nodes').set({ max_replicas_per_model: limit }).where('id', '=', id).execute()
   }
 
   /**

@@ -26,6 +26,7 @@ export interface PlacementNodeFacts {
   readonly reportedLabels: Readonly<Record<string, string>>
   readonly labelOverrides: Readonly<Record<string, string | null>>
   readonly vramBudget: string | null
+  readonly maxReplicasPerModel: number | null
   readonly approved: boolean
   readonly draining: boolean
   readonly liveness: Liveness
@@ -121,6 +122,7 @@ interface NodeRow {
   readonly reported_labels: string
   readonly label_overrides: string
   readonly vram_budget: string | null
+  readonly max_replicas_per_model: number | null
   readonly approved: boolean
   readonly draining: boolean
   readonly liveness: Liveness
@@ -185,6 +187,7 @@ export class PlacementStore {
     const damaged = JSON.stringify([{ name: backend, damaged: true }])
     const { rows } = await sql<NodeRow>`
       select n.id, n.name, n.node_type, n.features, n.os, n.arch, n.capability, n.reported_labels::text, n.label_overrides::text, n.vram_budget,
+        n.max_replicas_per_model,
         n.approved_at is not null as approved, n.draining, p.liveness, p.answering, p.last_seen_at, p.resources::text,
         n.inventory @> ${damaged}::jsonb as is_damaged,
         -- The inventory follows a moment after the result.
@@ -254,6 +257,7 @@ const nodeOf = (row: NodeRow, once: Once): PlacementNodeFacts => ({
   reportedLabels: once.labels(row.reported_labels),
   labelOverrides: once.overrides(row.label_overrides),
   vramBudget: row.vram_budget,
+  maxReplicasPerModel: row.max_replicas_per_model,
   approved: row.approved,
   draining: row.draining,
   liveness: row.liveness,

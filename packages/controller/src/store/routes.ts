@@ -131,6 +131,8 @@ export interface ControllerRecord {
   readonly last_seen_at: string
 }
 
+type OwnController = Readonly<{ id: string; url: string; version: string; pinned?: Readonly<Record<string, string>> }>
+
 export class ControllerStore {
   readonly #db: Kysely<Database>
 
@@ -138,10 +140,11 @@ export class ControllerStore {
     this.#db = db
   }
 
-  async heartbeat(own: { id: string; url: string; version: string }): Promise<void> {
+  /** `pinned`: the origin of each setting of this process that cannot be changed by the API. */
+  async heartbeat({ pinned = {}, ...own }: OwnController): Promise<void> {
     await this.#db
       .insertInto('controllers')
-      .values(own)
+      .values({ ...own, pinned_settings: JSON.stringify(pinned) })
       .onConflict((conflict) => conflict.column('id').doUpdateSet({ last_seen_at: sql<string>`now()`, url: own.url }))
       .execute()
     await sql`delete from controllers where last_seen_at < now() - interval '1 hour'`.execute(this.#db)

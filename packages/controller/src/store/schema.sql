@@ -57,6 +57,7 @@ create table controllers (
   started_at timestamp with time zone not null default now(),
   last_seen_at timestamp with time zone not null default now(),
   routes_seq bigint not null default 0,
+  pinned_settings jsonb not null default '{}'::jsonb,
   constraint controllers_pkey PRIMARY KEY (id)
 );
 
@@ -354,10 +355,12 @@ create table nodes (
   approved_at timestamp with time zone,
   approved_by text,
   prefetch_models text[] not null default '{}'::text[],
+  max_replicas_per_model integer,
   constraint nodes_pkey PRIMARY KEY (id),
   constraint nodes_public_key_key UNIQUE (public_key),
   constraint approval_is_whole CHECK (((approved_at IS NULL) = (approved_by IS NULL))),
   constraint nodes_id_check CHECK ((id ~ '^[a-z0-9-]{1,63}$'::text)),
+  constraint nodes_max_replicas_per_model_check CHECK (((max_replicas_per_model >= 1) AND (max_replicas_per_model <= 65536))),
   constraint nodes_name_check CHECK (((length(name) >= 1) AND (length(name) <= 255))),
   constraint nodes_node_type_check CHECK ((node_type = ANY (ARRAY['backend'::text, 'agent'::text]))),
   constraint nodes_public_key_check CHECK ((public_key ~ '^U[A-Z2-7]{55}$'::text))
@@ -498,12 +501,47 @@ END),
   constraint wait_is_whole CHECK (((waits_for IS NULL) = (waits_since IS NULL)))
 );
 
+create table runtime_settings (
+  flag text not null,
+  value text not null,
+  constraint runtime_settings_pkey PRIMARY KEY (flag),
+  constraint runtime_settings_flag_check CHECK ((flag ~ '^[a-z][a-z0-9-]{0,62}$'::text)),
+  constraint runtime_settings_value_check CHECK ((length(value) <= 1024))
+);
+
+create table scheduling_file (
+  one boolean not null default true,
+  sha256 text not null,
+  applied_at timestamp with time zone not null default clock_timestamp(),
+  constraint scheduling_file_pkey PRIMARY KEY (one),
+  constraint scheduling_file_one_check CHECK (one),
+  constraint scheduling_file_sha256_check CHECK ((sha256 ~ '^[0-9a-f]{64}$'::text))
+);
+
+create table scheduling_rules (
+  model text not null,
+  scheduling jsonb not null,
+  is_applied boolean not null default false,
+  constraint scheduling_rules_pkey PRIMARY KEY (model)
+);
+
 create table schema_migrations (
   version integer not null,
   name text not null,
   checksum text not null,
   applied_at timestamp with time zone not null default now(),
   constraint schema_migrations_pkey PRIMARY KEY (version)
+);
+
+create table setting_changes (
+  id bigint not null generated always as identity,
+  at timestamp with time zone not null default clock_timestamp(),
+  flag text not null,
+  changed_by text not null,
+  value_before text,
+  value_after text,
+  constraint setting_changes_pkey PRIMARY KEY (id),
+  constraint setting_has_changed CHECK ((value_before IS DISTINCT FROM value_after))
 );
 
 create table stats_buckets (
@@ -774,6 +812,16 @@ begin
 end
 $function$;
 
+CREATE OR REPLACE FUNCTION public.runtime_setting_changed()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+begin
+  perform record_change('settings', 'runtime', false);
+  return null;
+end
+$function$;
+
 CREATE OR REPLACE FUNCTION public.update_finished_at(wanted text)
  RETURNS void
  LANGUAGE plpgsql
@@ -817,3 +865,5 @@ CREATE TRIGGER node_inventory_changed AFTER UPDATE OF inventory ON public.nodes 
 CREATE TRIGGER replica_added AFTER INSERT OR DELETE ON public.replicas FOR EACH ROW EXECUTE FUNCTION replica_changed();
 
 CREATE TRIGGER replica_changed AFTER UPDATE ON public.replicas FOR EACH ROW WHEN (((old.state IS DISTINCT FROM new.state) OR (old.ordinal IS DISTINCT FROM new.ordinal) OR (old.checked IS DISTINCT FROM new.checked) OR (old.incarnation IS DISTINCT FROM new.incarnation))) EXECUTE FUNCTION replica_changed();
+
+CREATE TRIGGER runtime_setting_changed AFTER INSERT OR DELETE OR UPDATE ON public.runtime_settings FOR EACH ROW EXECUTE FUNCTION runtime_setting_changed();

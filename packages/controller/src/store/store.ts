@@ -22,7 +22,9 @@ import { createRowReader } from './readable-rows.ts'
 import { ReopenStore } from './reopen.ts'
 import { ReplicaCheckStore, ReplicaStore } from './replicas.ts'
 import { RolloutStore } from './rollouts.ts'
+import { RuntimeSettingStore } from './runtime-settings.ts'
 import { ScalingStore } from './scaling.ts'
+import { SchedulingRuleStore } from './scheduling-rules.ts'
 import { StatsStore } from './stats.ts'
 import type { Database } from './tables.ts'
 import { SubmissionStore } from './submissions.ts'
@@ -32,6 +34,7 @@ export type Store = ReturnType<typeof createStore>
 /** `log` reports rows that this version cannot read. */
 export function createStore(db: Kysely<Database>, log: Log = silentLog) {
   const reader = createRowReader(log)
+  const models = new ModelStore(db)
   return {
     access: new AccessStore(db),
     available: new AvailableStore(db),
@@ -48,7 +51,7 @@ export function createStore(db: Kysely<Database>, log: Log = silentLog) {
     modelOperations: new ModelOperationStore(db),
     modelRemovals: new ModelRemovalStore(db),
     modelSubmissions: new ModelSubmissionStore(db),
-    models: new ModelStore(db),
+    models,
     nodeModels: new NodeModelStore(db),
     nodes: new NodeStore(db),
     operations: new OperationStore(db, reader),
@@ -59,7 +62,9 @@ export function createStore(db: Kysely<Database>, log: Log = silentLog) {
     replicas: new ReplicaStore(db, reader),
     rollouts: new RolloutStore(db, reader),
     routes: new RouteStore(db),
+    runtimeSettings: new RuntimeSettingStore(db),
     scaling: new ScalingStore(db),
+    schedulingRules: new SchedulingRuleStore(db, (model, scheduling) => models.applyRule(model, scheduling)),
     stats: new StatsStore(db),
     submissions: new SubmissionStore(db),
   }

@@ -46,6 +46,7 @@ export interface ControllersTable {
   started_at: Defaulted<Timestamp>
   last_seen_at: Defaulted<Timestamp>
   routes_seq: Defaulted<number>
+  pinned_settings: Defaulted<Json>
 }
 
 export interface DutiesTable {
@@ -258,6 +259,7 @@ export interface NodesTable {
   approved_at: Timestamp | null
   approved_by: string | null
   prefetch_models: Defaulted<string[]>
+  max_replicas_per_model: number | null
 }
 
 export interface OperationNodesTable {
@@ -351,11 +353,37 @@ export interface RolloutsTable {
   finished_at: Timestamp | null
 }
 
+export interface RuntimeSettingsTable {
+  flag: string
+  value: string
+}
+
+export interface SchedulingFileTable {
+  one: Defaulted<boolean>
+  sha256: string
+  applied_at: Defaulted<Timestamp>
+}
+
+export interface SchedulingRulesTable {
+  model: string
+  scheduling: Json
+  is_applied: Defaulted<boolean>
+}
+
 export interface SchemaMigrationsTable {
   version: number
   name: string
   checksum: string
   applied_at: Defaulted<Timestamp>
+}
+
+export interface SettingChangesTable {
+  id: Computed<number>
+  at: Defaulted<Timestamp>
+  flag: string
+  changed_by: string
+  value_before: string | null
+  value_after: string | null
 }
 
 export interface StatsBucketsTable {
@@ -399,6 +427,10 @@ export interface Database {
   operations: OperationsTable
   replicas: ReplicasTable
   rollouts: RolloutsTable
+  runtime_settings: RuntimeSettingsTable
+  scheduling_file: SchedulingFileTable
+  scheduling_rules: SchedulingRulesTable
   schema_migrations: SchemaMigrationsTable
+  setting_changes: SettingChangesTable
   stats_buckets: StatsBucketsTable
 }

@@ -187,8 +187,10 @@ export const PlacementNode = z.object({
   /** Why it is excluded; empty when it is eligible. */
   reason: z.string(),
   score: z.number(),
-  /** The same in one word: `agent`, `status`, `old_worker`, `selector`, `unloaded`, `spread`, `unfit`, `disk`, `memory` or `places`. */
+  /** The same in one word: `agent`, `status`, `old_worker`, `selector`, `unloaded`, `spread`, `unfit`, `disk`, `memory`, `places` or `per_model`. */
   excluded_by: z.string().nullable().optional(),
+  /** A concern that does not exclude it: its disk looks too small, and --disk-check is `warn`. */
+  warning: z.string().optional(),
 })
 export type PlacementNode = z.infer<typeof PlacementNode>
 

@@ -54,6 +54,8 @@ export const WorkerSettings = z.object({
   /** URLs of controllers, so that a worker survives the loss of the one it joined through. */
   controllers: z.array(z.string()).max(64),
   allow_source: z.array(z.string()).max(1024).default([]),
+  /** `warn`: downloads begin also where the disk looks too small. */
+  disk_check: z.enum(['refuse', 'warn']).optional().catch(undefined),
   /** In lookup order. `builtin://…@sha256:…` is a blob that any controller serves. */
   galleries: z.array(GalleryAddress).max(1024).default([]),
 })
@@ -62,7 +64,15 @@ export type WorkerSettings = z.infer<typeof WorkerSettings>
 export const Session = z.object({
   status: NodeStatus,
   /** Null until approved. `local:` is the bus inside the controller's own process. */
-  bus: z.object({ url: z.string(), credentials: z.string().nullable(), expires_at: z.string().nullable() }).nullable(),
+  bus: z
+    .object({
+      url: z.string(),
+      credentials: z.string().nullable(),
+      expires_at: z.string().nullable(),
+      /** Certificates (PEM) that the servers are verified with; left out: those that the worker trusts. */
+      ca: z.string().max(1_048_576).optional(),
+    })
+    .nullable(),
   gateway_secret: z.string().optional(),
   settings: WorkerSettings,
   /** Send it back as `known`: the next poll is answered when something differs. */

@@ -3,10 +3,19 @@ import { z } from 'zod'
 import { Failure } from '../failure.ts'
 import { BackendName, ModelName, NodeId, NodeStatus, NodeType, OperationId } from '../ids.ts'
 import { InstalledBackend } from '../messages/backend.ts'
-import { Resources } from '../messages/node.ts'
+import { MaxReplicasPerModel, Resources, VramBudget } from '../messages/node.ts'
 import { route } from './define.ts'
 import { ReplicaView } from './models.ts'
 import { LabelPatch, Labels, SettableLabelKey } from './selector.ts'
+
+/** `worker`: set at the start of the worker. `api`: set by an administrator. */
+const LimitOrigin = z.enum(['worker', 'api'])
+/** The limits in effect: of two, the lower one. Null: no limit. */
+export const NodeLimits = z.object({
+  vram_budget: z.object({ value: z.string(), from: LimitOrigin }).nullable(),
+  max_replicas_per_model: z.object({ value: z.number(), from: LimitOrigin }).nullable(),
+})
+export type NodeLimits = z.infer<typeof NodeLimits>
 
 export const NodeView = z.object({
   id: NodeId,
@@ -19,7 +28,10 @@ export const NodeView = z.object({
   draining: z.boolean(),
   labels: z.record(z.string(), z.string()),
   resources: Resources,
+  /** Set by an administrator, as is `max_replicas_per_model`; `limits` has the limits in effect. */
   vram_budget: z.string().nullable(),
+  max_replicas_per_model: z.number().nullable().optional(),
+  limits: NodeLimits.optional(),
   version: z.string(),
   os: z.string(),
   arch: z.string(),
@@ -136,11 +148,7 @@ export const nodeRoutes = {
     access: 'admin',
     summary: 'Limit the GPU memory that Muster may use: a percentage or a size',
     params,
-    body: z.strictObject({
-      value: z
-        .string()
-        .regex(/^(?:100|[1-9]?\d)%$|^\d{1,7}(?:\.\d+)?\s?(?:[KMGT]i?B|B)$/i, 'a budget is a percentage (80%) or a size (12GB)'),
-    }),
+    body: z.strictObject({ value: VramBudget }),
     response: NodeView,
   }),
   deleteVramBudget: route({
@@ -148,6 +156,23 @@ export const nodeRoutes = {
     path: '/api/nodes/:id/vram-budget',
     access: 'admin',
     summary: 'Remove the GPU memory limit',
+    params,
+    response: NodeView,
+  }),
+  putMaxReplicasPerModel: route({
+    method: 'PUT',
+    path: '/api/nodes/:id/max-replicas-per-model',
+    access: 'admin',
+    summary: 'Limit the replicas of one model on the node; a lower limit of its worker stays',
+    params,
+    body: z.strictObject({ value: MaxReplicasPerModel }),
+    response: NodeView,
+  }),
+  deleteMaxReplicasPerModel: route({
+    method: 'DELETE',
+    path: '/api/nodes/:id/max-replicas-per-model',
+    access: 'admin',
+    summary: 'Remove the limit of replicas of one model',
     params,
     response: NodeView,
   }),

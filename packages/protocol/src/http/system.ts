@@ -22,12 +22,28 @@ export const SettingView = z.object({
   /** Formatted for people; a secret shows only whether it is set. */
   value: z.string(),
   default: z.string(),
-  /** `the command line`, the name of an environment variable, `file:line`, or `default`. */
+  /** `the command line`, the name of an environment variable, `file:line`, `an administrator`, or `default`. */
   from: z.string(),
   description: z.string(),
   is_secret: z.boolean(),
+  /** Administrators can change it while controllers run; left out by older controllers. */
+  is_runtime: z.boolean().optional(),
+  /** The controller, and the place there, that sets it and so keeps administrators from changing it; null: none. */
+  pinned_by: z.string().nullable().optional(),
 })
 export type SettingView = z.infer<typeof SettingView>
+
+/** Before and after: as people write them; null: the default of each controller. */
+export const SettingChangeView = z.object({
+  at: z.string(),
+  setting: z.string(),
+  changed_by: z.string(),
+  before: z.string().nullable(),
+  after: z.string().nullable(),
+})
+export type SettingChangeView = z.infer<typeof SettingChangeView>
+
+const settingsOfController = z.object({ controller: z.string(), settings: z.array(SettingView) })
 
 const health = z.object({ status: z.enum(['ok', 'unavailable', 'draining']) })
 
@@ -87,7 +103,25 @@ export const systemRoutes = {
     path: '/api/settings',
     access: 'read',
     summary: 'List the settings of this controller with their origins; secrets are not shown',
-    response: z.object({ controller: z.string(), settings: z.array(SettingView) }),
+    response: settingsOfController,
+  }),
+  changeSettings: route({
+    method: 'PATCH',
+    path: '/api/settings',
+    access: 'admin',
+    summary: 'Change settings of all controllers while they run, by name (model-load-wait); null restores the default',
+    body: z
+      .record(z.string().max(64), z.union([z.string().max(1_024), z.number(), z.boolean()]).nullable())
+      .refine((settings) => Object.keys(settings).length <= 64, 'at most 64 settings in one change'),
+    response: settingsOfController,
+  }),
+  settingChanges: route({
+    method: 'GET',
+    path: '/api/settings/changes',
+    access: 'read',
+    summary: 'List the changes of settings, the newest first',
+    query: z.object({ limit: z.coerce.number().int().min(1).max(1_000).default(100) }),
+    response: z.object({ changes: z.array(SettingChangeView) }),
   }),
 }
 

@@ -11,6 +11,12 @@ import { ReplicaState } from './model.ts'
 const maxBytes = 2 ** 50
 const bytes = z.number().int().min(0).max(maxBytes).nullable().catch(null).default(null)
 
+/** The part of a node's GPU memory that models may use. */
+export const VramBudget = z
+  .string()
+  .regex(/^(?:100|[1-9]?\d)%$|^\d{1,7}(?:\.\d{1,9})?\s?(?:[KMGT]i?B|B)$/i, 'a budget is a percentage (80%) or a size (12GB)')
+export const MaxReplicasPerModel = z.number().int().min(1, 'the least number is 1').max(65_536, 'the greatest number is 65536')
+
 export const Resources = z.object({
   cpus: z.number().int().min(1).max(65_536).nullable().catch(null).default(null),
   total_ram: bytes,
@@ -25,6 +31,10 @@ export const Resources = z.object({
   unified_memory: z.boolean().catch(false).default(false),
   /** The maximum number of replicas; left out: limited by memory only. */
   max_replicas: z.number().int().min(1).max(65_536).optional().catch(undefined),
+  /** The maximum number of replicas of one model; left out: not limited. */
+  max_replicas_per_model: MaxReplicasPerModel.optional().catch(undefined),
+  /** The budget of the worker's operator for its GPU memory. The figures above are without it. */
+  vram_budget: VramBudget.optional().catch(undefined),
   /** The age of the memory figures; left out: unknown. */
   memory_age_ms: z.number().int().min(0).max(86_400_000).optional().catch(undefined),
 })

@@ -59,7 +59,13 @@ export type LoadEvent =
   /** The node was chosen and lacks the backend: its install was submitted, or was under way. */
   | Readonly<{ type: 'install_submitted'; nodeId: NodeId; installId: OperationId }>
   /** The node was chosen and has everything needed; the command is sent under the lease. */
-  | Readonly<{ type: 'placed'; nodeId: NodeId; opId: OperationId; replicaId: ReplicaId | null }>
+  | Readonly<{
+      type: 'placed'
+      nodeId: NodeId
+      opId: OperationId
+      replicaId: ReplicaId | null
+      /** A warning to show with it. */ note?: string | undefined
+    }>
   /** The outcome is not known yet; the load is due again at this time. */
   | Readonly<{ type: 'looked'; againInMs: number }>
   | Readonly<{ type: 'installed' }>
@@ -205,11 +211,12 @@ const waiting = (load: Load, nextAt: number): Extract<Load, { state: 'waiting' }
 
 const withRoom = (load: Load, made: string | null): Load => (made === null ? load : { ...load, isRoomMade: true, note: made })
 
-function placed(load: Load, { nodeId, opId, replicaId }: Extract<LoadEvent, { type: 'placed' }>, now: number): Load {
+function placed(load: Load, { nodeId, opId, replicaId, note }: Extract<LoadEvent, { type: 'placed' }>, now: number): Load {
   const { epoch, lease } = load
   return {
     ...commonOf(load),
     ...{ state: 'starting', nodeId, opId, replicaId, lease, epoch: epoch + 1, signAt: now },
+    ...(note === undefined ? {} : { note }),
     // The lease keeps other controllers away until the reply is recorded; a controller that takes over polls at once.
     nextAt: now,
   }

@@ -1,6 +1,7 @@
 // Single files by https: archives of backends, files of models. Retries while a server is busy.
 import type { Clock, Log } from '@muster/host'
 import { FleetError } from '@muster/protocol'
+import { howToAddCredentials } from '../credentials/url-credentials.ts'
 import { type OpenedStream, openAtOffset } from '../outbound/open-at-offset.ts'
 import { type Outbound, formatUrl } from '../outbound/outbound.ts'
 import { createBusyRetry, type OnWait } from '../outbound/busy-retry.ts'
@@ -12,7 +13,7 @@ export interface OpenAt {
   readonly validator?: string | null
   /** Called at each attempt: a signature expires. Not sent to another origin. */
   readonly headers?: () => Promise<Readonly<Record<string, string>>>
-  /** How to give credentials to this server, for errors; absent when it takes none. */
+  /** How to give credentials to this server, for errors; default: by the file of --credentials. */
   readonly howToLogIn?: string | undefined
   readonly signal: AbortSignal
   readonly onWait?: OnWait | undefined
@@ -32,7 +33,7 @@ export function createFileClient({ outbound, clock, log, random = Math.random }:
   const patiently = createBusyRetry({ clock, log, random })
   return async (url, { offset, validator = null, headers, howToLogIn, signal, onWait }) => {
     const what = formatUrl(url)
-    const hint = howToLogIn === undefined ? {} : { howToLogIn }
+    const hint = { howToLogIn: howToLogIn ?? howToAddCredentials(url) }
     const request: Parameters<typeof openAtOffset>[1]['request'] = async (rangeHeaders, okStatuses) => {
       const response = await outbound.request({ url, headers: { ...(await headers?.()), ...rangeHeaders }, signal, what })
       if (!okStatuses.includes(response.status))

@@ -4,6 +4,7 @@ import { fileURLToPath } from 'node:url'
 import { errorMessage } from '@muster/host'
 import { type Digest, FleetError } from '@muster/protocol'
 import type { Outbound } from '../outbound/outbound.ts'
+import { howToAddCredentials } from '../credentials/url-credentials.ts'
 import { failureOfStatus } from '../outbound/status-failure.ts'
 import type { Gallery } from './choose.ts'
 import { galleryLimits } from './parse-gallery.ts'
@@ -36,7 +37,8 @@ function createTextReader({ outbound, readBuiltin }: GalleryReaderDeps) {
     const now = Date.parse(response.headers['date'] ?? '')
     if (response.status === 429) throw await failureOfStatus(response, { what, server: response.url.host, now })
     response.body.destroy()
-    const message = `${what}: ${response.url.host} answered ${response.status}`
+    const hint = response.status === 401 || response.status === 403 ? `; ${howToAddCredentials(url)}` : ''
+    const message = `${what}: ${response.url.host} answered ${response.status}${hint}`
     if (response.status === 404 || response.status === 410) throw new FleetError({ code: 'not_found', retry: 'never', message })
     throw new FleetError({ code: 'unavailable', retry: 'backoff', message })
   }

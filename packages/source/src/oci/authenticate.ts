@@ -5,6 +5,7 @@ import { z } from 'zod'
 import { parseIpAddress } from '../outbound/classify-address.ts'
 import type { Outbound } from '../outbound/outbound.ts'
 import { failureOfStatus } from '../outbound/status-failure.ts'
+import type { UrlCredentials } from '../credentials/url-credentials.ts'
 import { type Credential, type CredentialSource, howToLogIn } from './credentials.ts'
 
 export interface TokenRequest {
@@ -12,6 +13,7 @@ export interface TokenRequest {
   readonly registry: string
   /** The origin of the challenge. */
   readonly url: URL
+  readonly repository: string
   /** Never the scope of the challenge: a registry does not decide which rights are requested. */
   readonly scope: string
   readonly signal: AbortSignal
@@ -29,10 +31,25 @@ const largestAnswer = 65_536
 const usualLifeSeconds = 60
 const longestLifeSeconds = 3600
 
-export function createAuthenticator({ outbound, credentials, clock }: { outbound: Outbound; credentials: CredentialSource; clock: Clock }) {
+interface AuthenticatorDeps {
+  readonly outbound: Outbound
+  readonly credentials: CredentialSource
+  /** For registries that `credentials` does not have. */
+  readonly byUrl: UrlCredentials
+  readonly clock: Clock
+}
+
+export function createAuthenticator({ outbound, credentials, byUrl, clock }: AuthenticatorDeps) {
+  const findCredential = async ({ registry, url, repository }: TokenRequest): Promise<Credential | null> => {
+    const ofRegistry = await credentials(registry)
+    if (ofRegistry !== null) return ofRegistry
+    const basicLogin = byUrl(new URL(`/v2/${repository}/`, url))?.basic ?? null
+    return basicLogin === null ? null : { kind: 'password', ...basicLogin }
+  }
+
   return async (challenges: readonly Challenge[], wanted: TokenRequest): Promise<Authorization | null> => {
     const bearer = challenges.find(({ scheme }) => scheme === 'bearer')
-    const credential = await credentials(wanted.registry)
+    const credential = await findCredential(wanted)
     if (bearer !== undefined) return fetchToken(bearer, credential, wanted)
     if (credential?.kind !== 'password' || !challenges.some(({ scheme }) => scheme === 'basic')) return null
     return { header: basic(credential), goodUntil: Number.POSITIVE_INFINITY }

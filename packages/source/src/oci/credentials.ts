@@ -15,7 +15,7 @@ export type CredentialSource = (registry: string) => Promise<Credential | null>
 
 /** Part of the error of a registry that refuses access. */
 export const howToLogIn = (registry: string): string =>
-  `set --docker-config to a file with a login for ${registry} (for controllers and workers also MUSTER_DOCKER_CONFIG)`
+  `set --docker-config to a file with a login for ${registry} (for controllers and workers also MUSTER_DOCKER_CONFIG, or --credentials)`
 
 export const noCredentials: CredentialSource = () => Promise.resolve(null)
 

@@ -3,6 +3,7 @@ import { type Clock, errorCode, type Log } from '@muster/host'
 import { FleetError } from '@muster/protocol'
 import { type Outbound, type OutboundRequest, type OutboundResponse, SourceForbidden } from '../outbound/outbound.ts'
 import { type Authorization, createAuthenticator, parseChallenges } from './authenticate.ts'
+import { noUrlCredentials, type UrlCredentials } from '../credentials/url-credentials.ts'
 import type { CredentialSource } from './credentials.ts'
 import type { OciReference } from './reference.ts'
 
@@ -27,12 +28,14 @@ const apiHosts: Readonly<Record<string, string>> = { 'docker.io': 'registry-1.do
 export interface RegistryOptions {
   readonly outbound: Outbound
   readonly credentials: CredentialSource
+  /** For registries that `credentials` does not have; default: none. */
+  readonly byUrl?: UrlCredentials
   readonly clock: Clock
   readonly log: Log
 }
 
-export function createRegistryApi({ outbound, credentials, clock, log }: RegistryOptions): RegistryApi {
-  const authenticate = createAuthenticator({ outbound, credentials, clock })
+export function createRegistryApi({ outbound, credentials, byUrl = noUrlCredentials, clock, log }: RegistryOptions): RegistryApi {
+  const authenticate = createAuthenticator({ outbound, credentials, byUrl, clock })
   const schemes = new Map<string, Scheme>()
   const authorizations = new Map<string, Authorization>()
 
@@ -61,10 +64,12 @@ export function createRegistryApi({ outbound, credentials, clock, log }: Registr
     if (response.status !== 401 || response.url.origin !== base.origin) return response
     authorizations.delete(key)
     const challenges = parseChallenges(response.headers['www-authenticate'])
-    const answer = await authenticate(challenges, { registry, url: base, scope, signal: request.signal }).catch((error: unknown) => {
-      response.body.destroy()
-      throw error
-    })
+    const answer = await authenticate(challenges, { registry, url: base, repository, scope, signal: request.signal }).catch(
+      (error: unknown) => {
+        response.body.destroy()
+        throw error
+      },
+    )
     if (answer === null) return response
     response.body.destroy()
     const second = await sendTo(base, request, answer.header)

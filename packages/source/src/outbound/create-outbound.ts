@@ -5,6 +5,7 @@ import { isIP } from 'node:net'
 import { getCACertificates } from 'node:tls'
 import { type Clock, type Log, version, withDeadline } from '@muster/host'
 import { FleetError } from '@muster/protocol'
+import { noUrlCredentials, type UrlCredentials } from '../credentials/url-credentials.ts'
 import { parseAllowList } from './allow-list.ts'
 import { checkTarget, hasUrl, type Lookup, type Target } from './check-target.ts'
 import { exchange } from './exchange.ts'
@@ -19,6 +20,8 @@ export interface OutboundOptions {
   readonly lookup?: Lookup
   /** Certificates (PEM) to trust beside those that Node trusts. */
   readonly ca?: readonly string[]
+  /** Sent to the origin of the request only; default: none. */
+  readonly byUrl?: UrlCredentials
 }
 
 const defaultLimits: OutboundLimits = { headersMs: 30_000, stallMs: 30_000 }
@@ -29,6 +32,14 @@ export function createOutbound(options: OutboundOptions): Outbound {
   const allow = parseAllowList(options.allow)
   const lookup = options.lookup ?? resolveName
   const ca = options.ca === undefined ? {} : { ca: [...getCACertificates('default'), ...options.ca] }
+
+  /** Headers of the caller win: they may be a token that the server gave for this request. Plain http needs a listed host. */
+  const withCredential = ({ url, headers, isForeign = false }: RedirectTarget): RedirectTarget['headers'] => {
+    if (isForeign || (url.protocol !== 'https:' && !hasUrl(allow, url))) return headers
+    const credential = (options.byUrl ?? noUrlCredentials)(url)
+    if (credential === null || Object.keys(headers).some((name) => name.toLowerCase() === credential.header)) return headers
+    return { ...headers, [credential.header]: credential.value.reveal() }
+  }
 
   // The lookup of the system cannot be cancelled, so the caller stops waiting.
   const check = (to: RedirectTarget, signal: AbortSignal, ms: number): Promise<Target> => {
@@ -44,7 +55,7 @@ export function createOutbound(options: OutboundOptions): Outbound {
     for (let left = maxRedirects; ; left--) {
       signal.throwIfAborted()
       const target = await check(to, signal, limits.headersMs)
-      const sent = { target, method, headers: to.headers, signal, limits, clock: options.clock, ...named, ...ca }
+      const sent = { target, method, headers: withCredential(to), signal, limits, clock: options.clock, ...named, ...ca }
       const response = await exchange(body === undefined ? sent : { ...sent, body })
       const next = followRedirect({ ...to, method }, response)
       if (next === null) return response
@@ -82,6 +93,8 @@ export type RedirectTarget = Readonly<{
   url: URL
   headers: Readonly<Record<string, string>>
   /** The URL that redirects here. */ from?: URL
+  /** A redirect led to another origin than that of the request, now or before. */
+  isForeign?: boolean
 }>
 
 const redirects: ReadonlySet<number> = new Set([301, 302, 303, 307, 308])
@@ -105,5 +118,5 @@ export function followRedirect(
   const isSameOrigin = url.origin === sent.url.origin
   // Dropped headers stay dropped, also when a later redirect leads back.
   const kept = Object.entries(sent.headers).filter(([name]) => isSameOrigin || forAnybody.has(name.toLowerCase()))
-  return { url, headers: Object.fromEntries(kept), from: sent.url }
+  return { url, headers: Object.fromEntries(kept), from: sent.url, isForeign: sent.isForeign === true || !isSameOrigin }
 }

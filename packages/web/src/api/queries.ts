@@ -37,6 +37,7 @@ export const keys = {
   stats: ['stats'],
   status: ['status'],
   settings: ['settings'],
+  settingChanges: ['setting-changes'],
   apiKeys: ['keys'],
   joinToken: ['join-token'],
   dryRun: (change: string | null, fingerprint: string) => ['dry-run', change, fingerprint] as const,
@@ -93,4 +94,7 @@ export const operationQuery = (id: OperationId) =>
 export const statsQuery = query(keys.stats, async (context) => (await call(statsRoutes.stats, { query: {}, ...context })).buckets)
 export const statusQuery = query(keys.status, (context) => call(systemRoutes.status, context))
 export const settingsQuery = query(keys.settings, (context) => call(systemRoutes.settings, context))
+export const settingChangesQuery = query(keys.settingChanges, (context) =>
+  call(systemRoutes.settingChanges, { query: { limit: 20 }, ...context }),
+)
 export const keysQuery = query(keys.apiKeys, async (context) => (await call(keyRoutes.list, context)).keys)

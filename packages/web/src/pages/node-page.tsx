@@ -13,7 +13,7 @@ import { ApproveButton, NodeActionSheet, isNodeAction, useNodeChange } from '../
 import { isNodeModelAction } from '../features/models/model-words.pure.ts'
 import { NodeModelSheet } from '../features/models/node-model-actions.tsx'
 import { NodeBackends, NodeDetails, NodeReplicas, NodeIntents } from '../features/nodes/node-tabs.tsx'
-import { NodeLabels, VramBudget } from '../features/nodes/node-settings.tsx'
+import { NodeLabels, ReplicasPerModel, VramBudget } from '../features/nodes/node-settings.tsx'
 import { NodeLogs } from '../features/nodes/node-logs.tsx'
 import { NodeStatusMark } from '../features/nodes/node-status.tsx'
 import { describeNode } from '../features/nodes/node-words.pure.ts'
@@ -114,6 +114,7 @@ function NodeTabs({ node }: { readonly node: NodeView }) {
           <div className="flex flex-col gap-6">
             <NodeLabels node={node} />
             <VramBudget node={node} />
+            <ReplicasPerModel node={node} />
           </div>
         )}
         {tab === 'logs' && <NodeLogs key={model ?? ''} node={node} model={model} q={q} />}

@@ -280,7 +280,10 @@ interface OpenInstallerOptions extends OutboundClientsDeps {
 /** Opens the store in the data directory and creates the installer with clients by the settings of the cluster. */
 export async function openInstaller(options: OpenInstallerOptions) {
   const { dataDir, threads, clock, log, node, step, stopProcesses, relistProcesses } = options
-  const store = await openBackendStore({ root: dataDir.path('backends'), threads, clock, log, step })
+  const store = await openBackendStore({
+    ...{ root: dataDir.path('backends'), threads, clock, log, step },
+    isDiskWarned: () => options.cluster()?.disk_check === 'warn',
+  })
   const platform = platformOf({ platform: process.platform, arch: process.arch })
   const deps = { store, sources: createSources(options), platform, node, stopProcesses, relistProcesses, clock, log }
   return {

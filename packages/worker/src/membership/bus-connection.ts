@@ -1,6 +1,6 @@
 // The connection of a node to the bus while it is a member: at most one, with its commands served and heartbeats published.
 // `set` states the desired connection; changes are applied one after the other.
-import { type Bus, connectNats, nodeInboxPrefix } from '@muster/bus'
+import { type Bus, connectNats, type NatsTls, nodeInboxPrefix } from '@muster/bus'
 import type { Clock, Log, NodeKey } from '@muster/host'
 import { FleetError, type NodeId, type Session } from '@muster/protocol'
 
@@ -9,6 +9,8 @@ export type BusMembership = Readonly<{ nodeId: NodeId; bus: NonNullable<Session[
 export type BusTarget = Readonly<{
   nodeId: NodeId
   url: string
+  /** Certificates (PEM) of the session that the servers are verified with; null: none. */
+  ca: string | null
   /** The latest; null when the URL needs none. Read at each connection, since they expire and are renewed. */
   credentials: () => string | null
 }>
@@ -48,8 +50,8 @@ export function createBusConnection({ connectBus, attach, log }: BusConnectionDe
     await presence.stop(farewell).catch((error: unknown) => log.warn('cannot leave the bus cleanly', { error }))
     await bus.close().catch((error: unknown) => log.warn('cannot close the bus cleanly', { error }))
   }
-  const connect = async ({ nodeId, bus: { url } }: BusMembership, key: string): Promise<void> => {
-    const bus = await connectBus({ nodeId, url, credentials: () => wanted?.bus.credentials ?? null })
+  const connect = async ({ nodeId, bus: { url, ca } }: BusMembership, key: string): Promise<void> => {
+    const bus = await connectBus({ nodeId, url, ca: ca ?? null, credentials: () => wanted?.bus.credentials ?? null })
     try {
       open = { key, bus, presence: attach(bus, nodeId) }
     } catch (error) {
@@ -79,13 +81,23 @@ export function createBusConnection({ connectBus, attach, log }: BusConnectionDe
   }
 }
 
-/** A new URL, a new node, or the first credentials need a new connection. */
-const keyOf = ({ nodeId, bus }: BusMembership): string => JSON.stringify([nodeId, bus.url, bus.credentials === null])
+/** A new URL, a new node, other certificates, or the first credentials need a new connection. */
+const keyOf = ({ nodeId, bus }: BusMembership): string => JSON.stringify([nodeId, bus.url, bus.ca ?? null, bus.credentials === null])
 
 /** Connects to the cluster's NATS with the token that a controller signed for this node's key; its seed never leaves the machine. */
 export const connectNatsBus =
-  ({ key, clock, log }: { key: NodeKey; clock: Clock; log: Log }): ConnectBus =>
-  async ({ nodeId, url, credentials }) => {
+  ({
+    key,
+    tls,
+    clock,
+    log,
+  }: {
+    key: NodeKey
+    /** By the settings of this machine. */ tls: NatsTls | null
+    clock: Clock
+    log: Log
+  }): ConnectBus =>
+  async ({ nodeId, url, ca, credentials }) => {
     if (url.startsWith('local:')) {
       throw new FleetError({
         code: 'unavailable',
@@ -95,6 +107,7 @@ export const connectNatsBus =
     }
     return connectNats({
       url,
+      tls: ca === null || tls?.ca !== undefined ? tls : { ...tls, ca },
       credentials: credentials() === null ? null : () => ({ jwt: credentials() ?? '', seed: key.seed.reveal() }),
       name: `muster worker ${nodeId}`,
       inboxPrefix: nodeInboxPrefix(nodeId),

@@ -18,7 +18,7 @@ import {
   type StoredFile,
   type WorkerSettings as ClusterSettings,
 } from '@muster/protocol'
-import { type FileOrigins, platformOf } from '@muster/source'
+import { type FileOrigins, platformOf, type SourceSettings } from '@muster/source'
 import type { EffectiveSettings } from '../settings.ts'
 import type { WorkProgress } from '../work/reports.ts'
 import { createBlobs, type FetchDeps, fileSize } from '../storage/blobs.ts'
@@ -75,6 +75,8 @@ export interface ModelFilesOptions {
   readonly cluster: () => ClusterSettings | null
   /** Content served by the controllers. */
   readonly builtin: OriginDeps['builtin']
+  /** For secrets that the credentials file takes from the environment. */
+  readonly env?: Readonly<Record<string, string | undefined>> | undefined
   readonly step?: Step | undefined
   /** Free space that the store leaves on this disk. */
   readonly keepFreeBytes?: number
@@ -84,7 +86,7 @@ export interface ModelFilesOptions {
   readonly log: Log
 }
 
-type Settings = Pick<EffectiveSettings, 'allowSource' | 'dockerConfig' | keyof ModelFileSettings>
+type Settings = Pick<EffectiveSettings, 'allowSource' | keyof SourceSettings | keyof ModelFileSettings>
 
 /** Larger than any model file. */
 const largestBytes = 4 * 1024 ** 4
@@ -95,13 +97,14 @@ export async function openModelFiles(options: ModelFilesOptions): Promise<ModelF
   const { incoming, byModel, uploads, verifiedFiles, knownSources } = layout
   await prepareDirectories([incoming, layout.blobs, byModel, uploads, verifiedFiles, knownSources], layout.staging)
   const holds = createHolds()
-  const fetching: FetchDeps = { layout, threads, step, largestBytes, requireSpace: createSpaceCheck(layout.root, keepFreeBytes) }
+  const requireSpace = createSpaceCheck(layout.root, { keepFreeBytes, isWarning: () => cluster()?.disk_check === 'warn', log })
+  const fetching: FetchDeps = { layout, threads, step, largestBytes, requireSpace }
   const blobs = createBlobs({ ...fetching, layout, claim: createClaim(holds) })
   const folders = createModelFolders({ layout, clock })
   const fetchFile = createFetchFile({
     ...{ layout, blobs, fetching, holds, builtin, clock, log },
     knownSources: createKnownSources(layout),
-    outboundClients: createOutboundClients({ cluster, allowSource: settings.allowSource, dockerConfig: settings.dockerConfig, clock, log }),
+    outboundClients: createOutboundClients({ cluster, settings, env: options.env ?? {}, clock, log }),
     origins: originsOf(settings),
     modelDir: settings.modelDir || null,
     platform: platformOf({ platform: process.platform, arch: process.arch }),

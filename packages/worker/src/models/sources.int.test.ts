@@ -1,10 +1,18 @@
 // Sources of model files other than plain https: other workers, Hugging Face, S3, registries.
 import { createHash, createHmac } from 'node:crypto'
-import { readFile } from 'node:fs/promises'
+import { readFile, writeFile } from 'node:fs/promises'
 import type { IncomingMessage } from 'node:http'
 import { join } from 'node:path'
 import { gatewayPaths, type ModelFile } from '@muster/protocol'
-import { makeDocument, makeImage, startFileServer, startHostileRegistry, startRegistry, type FileServer } from '@muster/testkit'
+import {
+  makeDocument,
+  makeImage,
+  makeTempDir,
+  startFileServer,
+  startHostileRegistry,
+  startRegistry,
+  type FileServer,
+} from '@muster/testkit'
 import { afterAll, beforeAll, describe, expect, it } from 'vitest'
 import { createOutbound } from '@muster/source'
 import { silentLog, systemClock } from '@muster/host'
@@ -19,6 +27,24 @@ const wanted = (uri: string, { sha256 }: Partial<Content> = {}, more: Partial<Mo
   filename: 'w.gguf',
   ...(sha256 === undefined ? {} : { sha256 }),
   ...more,
+})
+
+describe('the file of --credentials', () => {
+  it('logs in to private servers, also over plain http where an operator listed the host', async () => {
+    const temp = await makeTempDir()
+    const credentials = join(temp.path, 'credentials.yaml')
+    await writeFile(credentials, `- { prefix: "${server.url}/private", basic: { username: u, password_env: SECRET } }`, { mode: 0o600 })
+    await using tested = await makeTestModelFiles({ flags: { credentials }, env: { SECRET: 'hunter2' } })
+    const content = contentOf(1_000)
+    for (const path of ['/private/w', '/public/w']) server.put(path, content)
+    const seen = async (path: string): Promise<string | undefined> => {
+      using _ = await tested.stage(path.slice(1), [wanted(`${server.url}${path}`)])
+      return server.requests.findLast((request) => request.path === path)?.headers.authorization
+    }
+    expect(await seen('/private/w')).toBe(`Basic ${Buffer.from('u:hunter2').toString('base64')}`)
+    expect(await seen('/public/w')).toBeUndefined()
+    await temp.remove()
+  })
 })
 
 describe('other workers', () => {

@@ -6,6 +6,7 @@ import { recordingLog } from '../../test/recording-log.ts'
 import type { HostFiles } from './host-files.ts'
 import type { Runtime } from './read-machine.ts'
 import { createResourceMonitor, type MonitorDeps } from './resource-monitor.ts'
+import { noLimits } from './resources.pure.ts'
 import type { ToolOutcome } from './run-tool.ts'
 
 const GiB = 2 ** 30
@@ -56,7 +57,7 @@ describe('resources', () => {
   })
 
   it('are lowered to the limits of the operator', async () => {
-    const { monitor, end } = world({ limits: { maxReplicas: 3, maxMemoryBytes: 2 * GiB } })
+    const { monitor, end } = world({ limits: { ...noLimits, maxReplicas: 3, maxMemoryBytes: 2 * GiB } })
     await monitor.ready
     expect(monitor.resources()).toMatchObject({ total_ram: 2 * GiB, available_ram: 2 * GiB, total_vram: 24 * GiB, max_replicas: 3 })
     end()

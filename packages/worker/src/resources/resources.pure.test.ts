@@ -4,7 +4,7 @@ import type { Gpu } from './gpu-tools.pure.ts'
 import { applyLimits, noLimits, smallestCardOf, smallestUsefulBytes, summarizeGpus } from './resources.pure.ts'
 
 const of = (fields: object) => Resources.parse(fields)
-const limits = { maxReplicas: 2, maxMemoryBytes: 100 }
+const limits = { ...noLimits, maxReplicas: 2, maxMemoryBytes: 100 }
 
 describe('limits of the operator', () => {
   it.each([
@@ -20,6 +20,11 @@ describe('limits of the operator', () => {
     ],
   ])('%s', (_, had, has) => {
     expect(applyLimits(of(had), limits)).toMatchObject({ ...has, max_replicas: 2 })
+  })
+
+  it('report a limit per model and a budget, and leave the GPU memory as it was read', () => {
+    const limited = applyLimits(of({ total_vram: 400 }), { ...noLimits, maxReplicasPerModel: 1, vramBudget: '80%' })
+    expect(limited).toMatchObject({ total_vram: 400, max_replicas_per_model: 1, vram_budget: '80%' })
   })
 
   it('change nothing when there are none', () => {

@@ -30,12 +30,20 @@ export function assembleResources({ machine, disk, gpus }: Readings, smallestGpu
 }
 
 /** Limits set by the operator. */
-export type Limits = Readonly<{ /** Null: limited by memory only. */ maxReplicas: number | null; maxMemoryBytes: number | null }>
+export type Limits = Readonly<{
+  /** Null: limited by memory only. */
+  maxReplicas: number | null
+  maxReplicasPerModel: number | null
+  /** Reported, not applied: controllers compare it with the budget of an administrator. */
+  vramBudget: string | null
+  maxMemoryBytes: number | null
+}>
 
-export const noLimits: Limits = { maxReplicas: null, maxMemoryBytes: null }
+export const noLimits: Limits = { maxReplicas: null, maxReplicasPerModel: null, vramBudget: null, maxMemoryBytes: null }
 
 /** A limit lowers a reported amount; it never raises one, and unknown amounts stay unknown. */
-export function applyLimits(resources: Resources, { maxReplicas, maxMemoryBytes }: Limits): Resources {
+export function applyLimits(resources: Resources, limits: Limits): Resources {
+  const { maxReplicas, maxReplicasPerModel, vramBudget, maxMemoryBytes } = limits
   const lowered = (bytes: number | null): number | null =>
     bytes === null || maxMemoryBytes === null ? bytes : Math.min(bytes, maxMemoryBytes)
   const { total_ram, available_ram, total_vram, available_vram, unified_memory: isUnified } = resources
@@ -45,6 +53,8 @@ export function applyLimits(resources: Resources, { maxReplicas, maxMemoryBytes 
     available_ram: lowered(available_ram),
     ...(isUnified ? { total_vram: lowered(total_vram), available_vram: lowered(available_vram) } : {}),
     ...(maxReplicas === null ? {} : { max_replicas: maxReplicas }),
+    ...(maxReplicasPerModel === null ? {} : { max_replicas_per_model: maxReplicasPerModel }),
+    ...(vramBudget === null ? {} : { vram_budget: vramBudget }),
   }
 }
 

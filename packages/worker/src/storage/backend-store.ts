@@ -77,6 +77,8 @@ export interface BackendStoreOptions {
   readonly limits?: UnpackLimits
   /** Free space that the store leaves on this disk. */
   readonly keepFreeBytes?: number
+  /** True: a download begins although it does not seem to fit; default: never. */
+  readonly isDiskWarned?: () => boolean
 }
 
 export async function openBackendStore(options: BackendStoreOptions): Promise<BackendStore> {
@@ -98,7 +100,7 @@ export async function openBackendStore(options: BackendStoreOptions): Promise<Ba
     step,
     limits,
     keepFreeBytes,
-    requireSpace: createSpaceCheck(root, keepFreeBytes),
+    requireSpace: createSpaceCheck(root, { keepFreeBytes, isWarning: options.isDiskWarned ?? (() => false), log }),
     damaged: new Set(),
   }
   const blobs = createBlobs({ ...parts, largestBytes: limits.bytes })

@@ -2,7 +2,7 @@
 // without an administrator's action.
 import { statfsSync } from 'node:fs'
 import { statfs } from 'node:fs/promises'
-import { errorCode } from '@muster/host'
+import { errorCode, type Log } from '@muster/host'
 import { type Failure, failureOf, FleetError, ofSource } from '@muster/protocol'
 
 export async function freeBytes(root: string): Promise<number> {
@@ -10,11 +10,21 @@ export async function freeBytes(root: string): Promise<number> {
   return bavail * bsize
 }
 
+export type SpaceCheckOptions = Readonly<{
+  keepFreeBytes: number
+  /** True: a download begins although it does not seem to fit. The disk is still not filled beyond the limit. */
+  isWarning: () => boolean
+  log: Log
+}>
+
 /** The check throws when so many more bytes would leave less than `keepFreeBytes` for the rest of the machine. */
-export function createSpaceCheck(root: string, keepFreeBytes: number): (bytes: number) => Promise<void> {
+export function createSpaceCheck(root: string, { keepFreeBytes, isWarning, log }: SpaceCheckOptions): (bytes: number) => Promise<void> {
   return async (bytes) => {
     const free = await freeBytes(root)
-    if (free < bytes + keepFreeBytes) throw diskFull({ needed: bytes + keepFreeBytes, free })
+    const needed = bytes + keepFreeBytes
+    if (free >= needed) return
+    if (free < keepFreeBytes || !isWarning()) throw diskFull({ needed, free })
+    log.warn('download begins on a disk that looks too small', { path: root, needed_bytes: needed, free_bytes: free })
   }
 }
 

@@ -57,7 +57,7 @@ function Nodes({ view, model }: { readonly view: PlacementView; readonly model: 
               </Pill>
             </Cell>
             <Cell>{node.eligible ? formatCount(node.score) : ''}</Cell>
-            <Cell className="[overflow-wrap:anywhere]">{node.reason}</Cell>
+            <Cell className="[overflow-wrap:anywhere]">{node.reason || node.warning}</Cell>
             <Cell>
               <PlaceMenu model={model} node={{ id: node.node_id, name: node.node_name }} />
             </Cell>

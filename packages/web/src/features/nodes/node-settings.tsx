@@ -1,5 +1,5 @@
-// Labels and GPU memory budget of a node.
-import { useMutation } from '@tanstack/react-query'
+// Labels and limits of a node.
+import { useMutation, type UseMutationResult } from '@tanstack/react-query'
 import { useState } from 'react'
 import { automaticLabels, formatBytes, nodeRoutes, type NodeView } from '@muster/protocol'
 import { call } from '../../api/client.ts'
@@ -120,9 +120,10 @@ export function VramBudget({ node }: { readonly node: NodeView }) {
       <p className="text-soft">
         {total === null || total === 0
           ? 'No GPU detected; a budget has no effect.'
-          : node.vram_budget === null
+          : (node.limits?.vram_budget ?? node.vram_budget) === null
             ? `Models may use all ${formatBytes(total)}.`
-            : `Models may use ${formatBytes(total)} (${node.vram_budget}).`}
+            : `Models may use ${formatBytes(total)} (${node.limits?.vram_budget?.value ?? node.vram_budget}).`}
+        {node.limits?.vram_budget?.from === 'worker' && ` The worker was started with --vram-budget ${node.limits.vram_budget.value}.`}
       </p>
       <BudgetForm key={node.vram_budget} node={node} />
     </Section>
@@ -131,28 +132,70 @@ export function VramBudget({ node }: { readonly node: NodeView }) {
 
 function BudgetForm({ node }: { readonly node: NodeView }) {
   const params = { id: node.id }
-  const [typed, setTyped] = useState(node.vram_budget ?? '')
   const change = useMutation({
     mutationFn: (value: string | null) =>
       value === null ? call(nodeRoutes.deleteVramBudget, { params }) : call(nodeRoutes.putVramBudget, { params, body: { value } }),
   })
+  return <LimitForm word="budget" label="Budget" placeholder="80% or 12GB" current={node.vram_budget} change={change} />
+}
+
+export function ReplicasPerModel({ node }: { readonly node: NodeView }) {
+  const params = { id: node.id }
+  const inEffect = node.limits?.max_replicas_per_model ?? null
+  const current = node.max_replicas_per_model ?? null
+  const change = useMutation({
+    mutationFn: (value: string | null) =>
+      value === null
+        ? call(nodeRoutes.deleteMaxReplicasPerModel, { params })
+        : call(nodeRoutes.putMaxReplicasPerModel, { params, body: { value: Number(value) } }),
+  })
+  return (
+    <Section title="Replicas of one model">
+      <p className="text-soft">
+        {inEffect === null
+          ? 'This node runs any number of replicas of a model.'
+          : `This node runs at most ${inEffect.value} of each model.${inEffect.from === 'worker' ? ' The worker was started with this limit.' : ''}`}
+      </p>
+      <LimitForm
+        key={current}
+        word="limit"
+        label="Most replicas of one model"
+        placeholder="1"
+        current={current === null ? null : String(current)}
+        change={change}
+      />
+    </Section>
+  )
+}
+
+interface LimitFormProps {
+  readonly word: string
+  readonly label: string
+  readonly placeholder: string
+  /** The limit that an administrator set. */
+  readonly current: string | null
+  readonly change: UseMutationResult<unknown, Error, string | null>
+}
+
+function LimitForm({ word, label, placeholder, current, change }: LimitFormProps) {
+  const [typed, setTyped] = useState(current ?? '')
   return (
     <Form className="flex max-w-2xl flex-wrap items-start gap-2" onSubmit={() => change.mutate(typed.trim())}>
       <TextField
-        label="Budget"
+        label={label}
         isLabelHidden
-        placeholder="80% or 12GB"
+        placeholder={placeholder}
         className="w-40!"
         value={typed}
         onChange={(event) => setTyped(event.target.value)}
         error={change.error?.message ?? null}
       />
-      <Button type="submit" isBusy={change.isPending} disabled={typed.trim() === '' || typed.trim() === node.vram_budget}>
-        Set budget
+      <Button type="submit" isBusy={change.isPending} disabled={typed.trim() === '' || typed.trim() === current}>
+        Set {word}
       </Button>
-      {node.vram_budget !== null && (
+      {current !== null && (
         <Button isBusy={change.isPending} onClick={() => change.mutate(null)}>
-          Remove budget
+          Remove {word}
         </Button>
       )}
     </Form>

@@ -1,5 +1,5 @@
 // Texts and filters of the settings page: bus, galleries, configuration, scopes of keys.
-import type { GalleryView, Scope, SettingView } from '@muster/protocol'
+import type { GalleryView, Scope, SettingChangeView, SettingView } from '@muster/protocol'
 import type { Tone } from '../../components/state.tsx'
 import { searchFor } from '../../format.ts'
 
@@ -56,6 +56,16 @@ export function describeGallery(name: string, problems: readonly GalleryProblem[
 }
 
 export const isChanged = ({ value, default: standard }: SettingView): boolean => value !== standard
+
+/** Why a setting that changes at run time cannot be changed here; null: it can, or it is one of the start. */
+export const whyFixed = ({
+  is_runtime: isRuntime,
+  pinned_by: pinned = null,
+}: Pick<SettingView, 'is_runtime' | 'pinned_by'>): string | null =>
+  isRuntime !== true || pinned === null ? null : `Pinned by ${pinned}: change it there.`
+
+export const describeChange = ({ before, after }: Pick<SettingChangeView, 'before' | 'after'>): string =>
+  `${before ?? 'default'} → ${after ?? 'default'}`
 
 /** Settings that match the search, changed ones first. */
 export function chooseSettings(settings: readonly SettingView[], search: string): readonly SettingView[] {
