@@ -365,6 +365,7 @@ function apiEndpoints(foundation: Foundation, parts: Parts, { isStarted, isReady
     ...operationEndpoints({
       operations: store.operations,
       reopen: store.reopen,
+      pauses: store.pauses,
       modelJobs: store.modelJobs,
       idempotency: store.submissions,
       view: operations.view,

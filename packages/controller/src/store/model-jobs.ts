@@ -14,6 +14,7 @@ import {
 import { cancelRemovals, insertRemovals } from './model-removals.ts'
 import { askFor, ensureLoads } from './model-submissions.ts'
 import { lockModel } from './models.ts'
+import { endPause, isPaused, updatePausedStage } from './paused-work.ts'
 import type { CancelResult, RetryResult } from './reopen.ts'
 import { retryConflicts } from './errors.ts'
 import type { Database } from './tables.ts'
@@ -24,6 +25,8 @@ type Tx = Transaction<Database>
 export interface Job {
   readonly id: OperationId
   readonly kind: ModelOperationKind
+  /** The name of the model, which may be deleted. */
+  readonly name: ModelName
   readonly cancelRequested: boolean
   /** The number of replicas of a `model.load`. */
   readonly replicas: number
@@ -50,6 +53,7 @@ type CallOff = NonNullable<Verdict['callOff']>
 interface JobRow {
   readonly id: string
   readonly kind: ModelOperationKind
+  readonly name: string
   readonly cancel_requested: boolean
   readonly replicas: number
   readonly exists: boolean
@@ -107,6 +111,7 @@ export class ModelJobStore {
     return await this.#inTurn({ id, once }, async (tx, { kind, model }) => {
       const job = await lockJob(tx, id)
       if (job === null) return 'already_finished'
+      await endPause(tx, id, { backend: null, model })
       if (kind === 'model.load') await askForReady(tx, model)
       // The configuration is already deleted; files that were not deleted yet stay.
       if (kind === 'model.delete') await cancelRemovals(tx, { operationId: id }, 'cancelled: the files stay on the node')
@@ -119,9 +124,10 @@ export class ModelJobStore {
     })
   }
 
-  /** Starts the failed part again, on all nodes or on one. */
+  /** Starts the failed part again, on all nodes or on one. While the operation is open, the next attempts are due at once. */
   async retry({ id, nodeId }: { id: OperationId; nodeId: NodeId | null }, once: IdempotencyKey | null): Promise<RetryResult> {
     return await this.#inTurn({ id, once }, async (tx, { kind, model, outcome }) => {
+      if (outcome === null) return await hurry(tx, { id, kind, model, nodeId })
       if (outcome !== 'failed') return 'nothing_failed'
       const failed = await failedNodes(tx, id, nodeId)
       if (kind === 'model.delete') return await retryDelete(tx, { id, model, failed })
@@ -164,6 +170,7 @@ async function lockJob(tx: Tx, id: OperationId): Promise<Job | null> {
   return {
     id,
     kind: row.kind,
+    name: ModelName.parse(row.name),
     cancelRequested: row.cancel_requested,
     replicas: row.replicas,
     model: row.exists
@@ -181,7 +188,7 @@ async function lockJob(tx: Tx, id: OperationId): Promise<Job | null> {
 
 async function readJob(tx: Tx, id: OperationId): Promise<JobRow> {
   const { rows } = await sql<JobRow>`
-    select o.id, o.kind, o.cancel_requested, coalesce((o.options ->> 'replicas')::int, 1) as replicas, m.name is not null as exists, m.is_unloaded, m.requested_replicas,
+    select o.id, o.kind, o.model as name, o.cancel_requested, coalesce((o.options ->> 'replicas')::int, 1) as replicas, m.name is not null as exists, m.is_unloaded, m.requested_replicas,
       m.config -> 'scheduling' as scheduling,
       (${loadsOf(sql`m.name`)}) as loads,
       coalesce((select jsonb_agg(jsonb_build_object('id', n.node_id, 'status', n.status, 'shown', n.shown) order by n.node_id)
@@ -202,12 +209,13 @@ async function write(tx: Tx, job: Job, { show, settle, progress, end }: Verdict)
   if (end !== undefined) await endWith(tx, job, end)
 }
 
-async function endWith(tx: Tx, { id, kind }: Job, { outcome, message }: NonNullable<Verdict['end']>): Promise<void> {
+async function endWith(tx: Tx, { id, kind, name: model }: Job, { outcome, message }: NonNullable<Verdict['end']>): Promise<void> {
   await new ModelOperationStore(tx).finish(id, outcome, message)
   // A stage load is done when the files are present. Other operations that wait for it have the same end; they are decided first.
   if (kind === 'model.install')
     await sql`delete from loads l using operations o where o.id = ${id} and l.model = o.model and l.purpose = 'stage'
       and not exists (select from operations p where p.model = o.model and p.kind = 'model.install' and p.finished_at is null)`.execute(tx)
+  if (kind === 'model.install') await updatePausedStage(tx, model)
 }
 
 /** Keeps the ready replicas and gives up those that are still loading. */
@@ -216,6 +224,31 @@ async function askForReady(tx: Tx, model: ModelName): Promise<void> {
     update models m set requested_replicas = least(m.requested_replicas, (select count(*) from loads l where l.model = m.name and l.purpose = 'serve' and l.state = 'ready')::int),
       updated_at = now()
     where m.name = ${model}`.execute(tx)
+}
+
+interface HurriedJob {
+  readonly id: OperationId
+  readonly kind: ModelOperationKind
+  readonly model: ModelName
+  readonly nodeId: NodeId | null
+}
+
+/** Makes the next attempts due at once; attempts and failures stay. */
+async function hurry(tx: Tx, { id, kind, model, nodeId }: HurriedJob): Promise<'done' | 'nothing_failed' | 'paused'> {
+  if (await isPaused(tx, id)) return 'paused'
+  const isThere = sql`(${nodeId}::text is null or node_id = ${nodeId})`
+  const waiting =
+    kind === 'model.delete'
+      ? sql`update model_removals set next_at = now()
+          where operation_id = ${id} and last_failure is not null and next_at > now() and lease_until is null and ${isThere}`
+      : sql`update loads set next_at = now(), row_version = row_version + 1
+          where model = ${model} and purpose = ${kind === 'model.load' ? 'serve' : 'stage'} and state = 'failed' and next_at > now() and ${isThere}`
+  const { numAffectedRows = 0n } = await waiting.execute(tx)
+  if (numAffectedRows === 0n) return 'nothing_failed'
+  await sql`update operation_nodes set next_retry_at = now()
+    where operation_id = ${id} and status = 'open' and next_retry_at > now() and ${isThere}`.execute(tx)
+  await sql`select record_change('operation', ${id}, false)`.execute(tx)
+  return 'done'
 }
 
 async function failedNodes(tx: Tx, id: OperationId, nodeId: NodeId | null): Promise<NodeId[]> {
@@ -246,6 +279,8 @@ async function retryDelete(
 }
 
 async function reopen(tx: Tx, id: OperationId): Promise<void> {
-  await sql`update operations set outcome = null, message = '', finished_at = null, cancel_requested = false where id = ${id}`.execute(tx)
+  await sql`update operations set outcome = null, message = '', finished_at = null, dismissed_at = null, cancel_requested = false where id = ${id}`.execute(
+    tx,
+  )
   await sql`select record_change('operation', ${id}, false)`.execute(tx)
 }

@@ -119,6 +119,7 @@ export interface IntentsTable {
   polled_at: Timestamp | null
   requested_at: Defaulted<Timestamp>
   row_version: Defaulted<number>
+  is_paused: Defaulted<boolean>
 }
 
 export interface JoinTokensTable {
@@ -157,6 +158,7 @@ export interface LoadsTable {
   note: Defaulted<string>
   requested_at: Defaulted<Timestamp>
   row_version: Defaulted<number>
+  is_paused: Defaulted<boolean>
 }
 
 export interface LoginLinksTable {
@@ -286,6 +288,8 @@ export interface OperationsTable {
   current_bytes: Defaulted<number>
   total_bytes: Defaulted<number>
   cancel_requested: Defaulted<boolean>
+  paused_at: Timestamp | null
+  dismissed_at: Timestamp | null
 }
 
 export interface ReplicasTable {
