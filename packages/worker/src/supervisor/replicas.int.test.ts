@@ -117,6 +117,12 @@ describe('loads', () => {
     expect(await world.pids('r-1')).toEqual([])
   })
 
+  it('a stage-only load needs no backend on this node', async () => {
+    await using world = await startReplicas()
+    expect(await world.replicas.load(loadOf('r-1', {}, { stage_only: true, backend: 'nobody' }))).toEqual({ accepted: true })
+    expect(await world.result('op-r-1')).toMatchObject({ state: 'succeeded' })
+  })
+
   it('are cancelled by their operation, and their process is gone', async () => {
     await using world = await startReplicas(quick)
     await world.replicas.load(loadOf('r-1', { never_listen: true }))

@@ -259,8 +259,8 @@ async function acceptLoad(supervisor: Supervisor, { order, isBare }: { order: Lo
 /** Refuses a load that cannot succeed before it is stored. */
 async function checkAndSave(replica: Replica, deps: ReplicaDeps): Promise<void> {
   configOf(replica.record)
-  using tree = await takeTree(replica.record, deps)
-  deps.log.debug('load accepted', { ...replicaFields(replica.record), digest: tree.digest })
+  using tree = replica.record.order.stage_only === true ? null : await takeTree(replica.record, deps)
+  deps.log.debug('load accepted', { ...replicaFields(replica.record), digest: tree?.digest ?? null })
   await save(replica, deps)
 }
 

@@ -26,14 +26,12 @@ export async function loadReplica(replica: Replica, turn: Promise<unknown>, deps
     await abortable(turn, signal)
     await move(replica, { type: 'stage' }, deps)
     replica.reporter.report({ phase: 'resolving' })
-    const tree = replica.resources.use(await takeTree(replica.record, deps))
-    if (!(await deps.backends.inspect(tree.digest, { signal, onSign: replica.reporter.sign }))) throw damaged(order.backend)
-    // Stored with the next move.
-    replica.record = { ...replica.record, listed: tree.listed }
+    // Files alone need no backend, which may be installed later, or on another node.
+    const tree = order.stage_only === true ? null : await holdTree(replica, deps)
     const onProgress = replica.reporter.report
     const staged = replica.resources.use(await deps.models.stage(order, { signal, onProgress, onSign: replica.reporter.sign }))
     signal.throwIfAborted()
-    if (order.stage_only !== true) {
+    if (tree !== null) {
       started = tree.digest
       return await start(replica, { tree, modelDirectory: staged.directory }, deps)
     }
@@ -46,6 +44,15 @@ export async function loadReplica(replica: Replica, turn: Promise<unknown>, deps
   } finally {
     replica.isLoading = false
   }
+}
+
+async function holdTree(replica: Replica, deps: ReplicaDeps): Promise<HeldTree> {
+  const tree = replica.resources.use(await takeTree(replica.record, deps))
+  const { signal } = replica.loadAbort
+  if (!(await deps.backends.inspect(tree.digest, { signal, onSign: replica.reporter.sign }))) throw damaged(replica.record.order.backend)
+  // Stored with the next move.
+  replica.record = { ...replica.record, listed: tree.listed }
+  return tree
 }
 
 /** Throws FleetError: the backend is not installed, or damaged, or this worker has no driver for it. */
