@@ -1,10 +1,17 @@
 // /api/operations: lists, cancels, retries, pauses and dismisses operations.
-import { type OperationControl, operationRoutes as routes, type OperationId, type OperationView, unreachable } from '@muster/protocol'
+import {
+  type NodeId,
+  type OperationControl,
+  operationRoutes as routes,
+  type OperationId,
+  type OperationView,
+  unreachable,
+} from '@muster/protocol'
 import { type Principal, principalName } from '../auth/principal.ts'
 import type { OperationRecord, OperationStore } from '../store/operations.ts'
 import type { ModelJobStore } from '../store/model-jobs.ts'
 import type { ControlResult, PauseStore } from '../store/pauses.ts'
-import type { ReopenStore } from '../store/reopen.ts'
+import type { ReopenStore, RetryResult } from '../store/reopen.ts'
 import type { SubmissionStore } from '../store/submissions.ts'
 import { endpoint, type Endpoint, findStoredAnswer, idempotencyKeyOf } from './endpoint.ts'
 import { HttpError, notFound } from './http-error.ts'
@@ -60,24 +67,8 @@ export function operationEndpoints(deps: OperationEndpointDeps): Endpoint[] {
     endpoint(routes.retry, async ({ params: { id }, body: { node_id: nodeId = null }, ...call }) => {
       const key = idempotencyKeyOf(call, ['retry', id, nodeId])
       if ((await findStoredAnswer(idempotency, key)) !== null) return await view(id)
-      const outcome = await (await storeOf(id)).retry({ id, nodeId }, key)
-      const where = nodeId === null ? '' : ` on node ${nodeId}`
-      if (outcome === 'unknown') throw noSuchOperation(id)
-      if (outcome === 'nothing_failed')
-        throw new HttpError(409, 'nothing_failed', `operation ${id} has not failed${where}; there is nothing to retry`)
-      if (outcome === 'paused') throw new HttpError(409, 'paused', `operation ${id} is paused; resume it first`)
-      if (outcome === 'superseded')
-        throw new HttpError(
-          409,
-          'superseded',
-          `the intent of operation ${id}${where} was superseded, or its node was removed; submit a new operation`,
-        )
-      if (outcome === 'rolling_out' || outcome === 'returning')
-        throw new HttpError(
-          409,
-          'conflict',
-          `the rollout of operation ${id} is still ${outcome === 'returning' ? 'rolling back' : 'in progress'}; retry when it has ended`,
-        )
+      const refusal = retryRefusalOf(id, nodeId, await (await storeOf(id)).retry({ id, nodeId }, key))
+      if (refusal !== null) throw refusal
       wake()
       return await view(id)
     }),
@@ -85,6 +76,34 @@ export function operationEndpoints(deps: OperationEndpointDeps): Endpoint[] {
     endpoint(routes.resume, ({ params: { id }, principal }) => control(id, 'resume', principal)),
     endpoint(routes.dismiss, ({ params: { id }, principal }) => control(id, 'dismiss', principal)),
   ]
+}
+
+/** Null: nodes are retried. */
+function retryRefusalOf(id: OperationId, nodeId: NodeId | null, outcome: RetryResult): HttpError | null {
+  const where = nodeId === null ? '' : ` on node ${nodeId}`
+  switch (outcome) {
+    case 'done':
+      return null
+    case 'unknown':
+      return noSuchOperation(id)
+    case 'nothing_failed':
+      return new HttpError(409, outcome, `operation ${id} has not failed${where}; there is nothing to retry`)
+    case 'paused':
+      return new HttpError(409, outcome, `operation ${id} is paused; resume it first`)
+    case 'superseded':
+      return new HttpError(
+        409,
+        outcome,
+        `the intent of operation ${id}${where} was superseded, or its node was removed; submit a new operation`,
+      )
+    case 'rolling_out':
+    case 'returning': {
+      const what = outcome === 'returning' ? 'rolling back' : 'in progress'
+      return new HttpError(409, 'conflict', `the rollout of operation ${id} is still ${what}; retry when it has ended`)
+    }
+    default:
+      return unreachable(outcome)
+  }
 }
 
 /** Null: the operation is as requested. */

@@ -4,6 +4,7 @@
 import {
   type BackendName,
   canReceiveCommands,
+  isHeldBack,
   isOpen,
   isSilent,
   matchesSelector,
@@ -15,6 +16,7 @@ import {
   type OperationNodeStatus,
   operationState,
   overdueMessage,
+  pausedMessage,
   type OperationState,
   presenceOf,
   type Selector,
@@ -87,7 +89,7 @@ export type NodeFlags = Pick<OperationNode, 'cancelling' | 'awaits_ring' | 'retu
 export function statusOfNode(row: OperationNodeRecord, hasProgress: boolean): NodeStatusView {
   if (row.status === 'open') {
     const node = presenceOf(row.node)
-    if (isHeldBack(row)) return viewPaused(row, node)
+    if (isHeldBack(openIntent(row), row.record.isPaused)) return viewPaused(row, node)
     const { status, message, nextRetryAt } = viewOpenIntent(openIntent(row), node, hasProgress)
     return {
       status,
@@ -111,15 +113,9 @@ export function statusOfNode(row: OperationNodeRecord, hasProgress: boolean): No
 
 type OpenNode = Extract<OperationNodeRecord, { status: 'open' }>
 
-/** Paused, and no attempt runs that could finish. */
-const isHeldBack = ({ record: { intent, isPaused } }: OpenNode): boolean =>
-  isPaused && intent.state === 'waiting' && !intent.cancelRequested && !intent.isOverdue
-
 function viewPaused(row: OpenNode, node: NodePresence): NodeStatusView {
-  const { lastFailure } = row.record.intent
-  const message = lastFailure === null ? 'paused' : `paused; the last attempt failed: ${lastFailure.message}`
   const flags = { ...intentFlags(row), paused: true, ...lastSeen(row.node, node) }
-  return { status: 'queued', message, nextRetryAt: null, node: null, flags }
+  return { status: 'queued', message: pausedMessage(openIntent(row)), nextRetryAt: null, node: null, flags }
 }
 
 export function openIntent({ nodeId, record: { intent } }: OpenNode): OpenIntent {

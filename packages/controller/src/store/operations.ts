@@ -197,7 +197,7 @@ export class OperationStore {
         count(*) filter (where state = 'dead') as dead,
         count(*) filter (where finished_at is null and is_overdue) as running_on_worker,
         coalesce(sum(attempts) filter (where finished_at is null), 0)::int as attempts,
-        coalesce(extract(epoch from now() - min(requested_at) filter (where state = 'waiting')), 0)::float8 as oldest_seconds
+        coalesce(extract(epoch from now() - min(requested_at) filter (where state = 'waiting' and not is_paused)), 0)::float8 as oldest_seconds
       from intents`.execute(this.#db)
     const [row] = rows
     return {
