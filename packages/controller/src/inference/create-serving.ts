@@ -23,7 +23,7 @@ export interface ServingDeps {
   readonly store: Pick<Store, 'routes' | 'stats' | 'controllers'>
   readonly feed: ChangeFeed
   readonly controllerId: string
-  readonly settings: Pick<ControllerSettings, 'modelLoadWait' | 'exposeRouting' | 'idleScaleDown'>
+  readonly settings: Pick<ControllerSettings, 'modelLoadWait' | 'exposeRouting' | 'exposeNodeHeader' | 'idleScaleDown'>
   readonly errorEvent: (message: string) => string
   readonly metrics: InferenceMetrics
   /** Called after a bucket of ten seconds was written. */
@@ -71,6 +71,7 @@ export function createServing(deps: ServingDeps) {
     ...{ table, dispatch, cold, clock, errorEvent },
     loadWaitMs: settings.modelLoadWait,
     exposeRouting: settings.exposeRouting,
+    exposeNodeHeader: settings.exposeNodeHeader,
     onRequest: lastUse.open,
     onSend: (route) => buckets.open(route),
     onServed: (served) => {
