@@ -7,11 +7,12 @@ import {
   type LocalAiEdit,
   localAiModelRoutes as routes,
   type ModelConfig,
+  type ModelName,
   modelRoutes,
-  type OperationId,
+  OperationId,
   operationRoutes,
   type Route,
-  type Scheduling,
+  Scheduling,
 } from '@muster/protocol'
 import { checkConfig } from '../models/config.ts'
 import { readRaw } from './body.ts'
@@ -33,8 +34,7 @@ export function localAiModelEndpoints(deps: LocalAiModelDeps): Endpoint[] {
   const { own } = deps
   return [
     endpoint(routes.apply, async (call) => {
-      const { operation_id: id } = await own(modelRoutes.install, call, { body: installRequestOf(call.body) })
-      return modelJob(id, call, deps)
+      return modelJob(operationIdOf(await own(modelRoutes.install, call, { body: installRequestOf(call.body) })), call, deps)
     }),
     endpoint(routes.jobs, async (call) => {
       const { operations } = await own(operationRoutes.list, call, { query: { state: 'all', dismissed: false } })
@@ -42,8 +42,7 @@ export function localAiModelEndpoints(deps: LocalAiModelDeps): Endpoint[] {
     }),
     endpoint(routes.job, async (call) => await findJob(call.params.uuid, call, own)),
     endpoint(routes.remove, async (call) => {
-      const { operation_id: id } = await own(modelRoutes.remove, call, { params: call.params })
-      return modelJob(id, call, deps)
+      return modelJob(operationIdOf(await own(modelRoutes.remove, call, { params: call.params })), call, deps)
     }),
     endpoint(routes.available, async (call) => {
       const [{ models }, { galleries }] = await Promise.all([own(modelRoutes.gallery, call), own(galleryRoutes.list, call)])
@@ -80,6 +79,9 @@ const modelJob = (uuid: OperationId, { request }: Call<Route>, { baseUrlOf }: Lo
   uuid,
   status: `${baseUrlOf(request)}/models/jobs/${uuid}`,
 })
+
+/** An answer of a route that may also answer a dry run. */
+const operationIdOf = (answer: object): OperationId => OperationId.parse(Reflect.get(answer, 'operation_id'))
 
 /** Fields that the install does not accept are refused by name: a model without them would not be the requested one. */
 function installRequestOf({ id, url, config_url: configUrl, name, variant, overrides, files }: LocalAiApply) {
@@ -119,19 +121,26 @@ async function configRequestOf(request: Request): Promise<Request> {
   })
 }
 
+/** Configurations are LocalAI's. Routes that convert none leave the origin out. */
+const origin = { from: 'localai' }
+
 /** A refused configuration is an answer of these routes, with its reason. */
 const refused = (message: string): Answer<LocalAiEdit> =>
   new Answer(400, { success: false, message, error: message, pending_cleanup: false })
 
 function editEndpoints({ own }: LocalAiModelDeps): Endpoint[] {
   const put = async (call: Call<Route>, name: ModelConfig['name'], request: Request) => {
-    const { revision, config } = await own(modelRoutes.put, call, { params: { name }, request })
+    const { revision, config } = await own(modelRoutes.put, call, {
+      params: { name },
+      query: modelRoutes.put.query?.parse(origin),
+      request,
+    })
     return { filename: `${name}.yaml`, config, config_revision: revision, pending_cleanup: false }
   }
   return [
     endpoint(routes.import, async (call) => {
       const request = await configRequestOf(call.request)
-      const valid = await own(modelRoutes.validate, call, { query: {}, request: request.clone() })
+      const valid = await own(modelRoutes.validate, call, { query: modelRoutes.validate.query?.parse(origin), request: request.clone() })
       if (!valid.valid) return refused(valid.problems[0]?.message ?? 'the configuration is not valid')
       const { config: _, ...stored } = await put(call, valid.config.name, request)
       return { success: true, message: `model ${valid.config.name} is stored`, ...stored }
@@ -140,7 +149,10 @@ function editEndpoints({ own }: LocalAiModelDeps): Endpoint[] {
       const { name } = call.params
       await own(modelRoutes.get, call, { params: { name } })
       const request = await configRequestOf(call.request)
-      const valid = await own(modelRoutes.validate, call, { query: { name }, request: request.clone() })
+      const valid = await own(modelRoutes.validate, call, {
+        query: modelRoutes.validate.query?.parse({ name, ...origin }),
+        request: request.clone(),
+      })
       if (!valid.valid) return refused(valid.problems[0]?.message ?? 'the configuration is not valid')
       return { success: true, message: `model ${name} is stored; running replicas are replaced`, ...(await put(call, name, request)) }
     }),
@@ -156,6 +168,7 @@ function toggleEndpoints({ own }: LocalAiModelDeps): Endpoint[] {
   return [
     endpoint(routes.toggleState, async (call) => {
       const { name, action } = call.params
+      await setDisabled(call, { name, isDisabled: action === 'disable' }, own)
       await own(action === 'enable' ? modelRoutes.load : modelRoutes.unload, call, { params: { name }, body: {} })
       const message =
         action === 'enable'
@@ -172,6 +185,13 @@ function toggleEndpoints({ own }: LocalAiModelDeps): Endpoint[] {
       return { success: true, message, filename: `${name}.yaml`, pending_cleanup: false }
     }),
   ]
+}
+
+/** Where the scheduling of models has the key `disabled`, a disabled model refuses requests; elsewhere a request loads it again. */
+async function setDisabled(call: Call<Route>, { name, isDisabled }: { name: ModelName; isDisabled: boolean }, own: CallOwn): Promise<void> {
+  const { config } = await own(modelRoutes.get, call, { params: { name } })
+  const body = Scheduling.safeParse({ ...config.scheduling, disabled: isDisabled })
+  if (body.success) await own(modelRoutes.scheduling, call, { params: { name }, body: body.data })
 }
 
 /** A model that runs on all nodes is never idle-stopped. */

@@ -124,7 +124,7 @@ function refusalOf(id: OperationId, verb: OperationControl, outcome: ControlResu
       return new HttpError(
         409,
         outcome,
-        'loads, unloads and deletions of models cannot be paused; unload the model, or cancel the operation',
+        'only operations about backends and installs of models can be paused; cancel this one instead, or unload the model',
       )
     default:
       return unreachable(outcome)

@@ -3,10 +3,10 @@ import type { Route } from '@muster/protocol'
 import type { z } from 'zod'
 import { Answer, type Call, type Endpoint } from './endpoint.ts'
 
-/** Parts that the route does not define are left out. `request` replaces the caller's, for routes that read the body themselves. */
+/** Parts that the route does not define are left out, and a query may be: it is that of a request without one. `request` replaces the caller's, for routes that read the body themselves. */
 type OwnInput<P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType> = Readonly<{
   params?: z.infer<P>
-  query?: z.infer<Q>
+  query?: z.infer<Q> | undefined
   body?: z.infer<B>
   request?: Request
 }>
@@ -25,7 +25,7 @@ export function createOwnCalls(endpoints: readonly Endpoint[]): CallOwn {
     if (handle === undefined || route.response === undefined)
       throw new Error(`${route.method} ${route.path} is not served, or answers no JSON`)
     const input = request === undefined ? {} : { request, headers: request.headers }
-    const result = await handle({ ...caller, ...input, params, query, body })
+    const result = await handle({ ...caller, ...input, params, query: query ?? route.query?.parse({}), body })
     return route.response.parse(result instanceof Answer ? result.body : result)
   }
 }

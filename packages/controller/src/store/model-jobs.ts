@@ -236,13 +236,14 @@ interface HurriedJob {
 /** Makes the next attempts due at once; attempts and failures stay. */
 async function hurry(tx: Tx, { id, kind, model, nodeId }: HurriedJob): Promise<'done' | 'nothing_failed' | 'paused'> {
   if (await isPaused(tx, id)) return 'paused'
+  if (kind === 'model.unload') return 'nothing_failed'
   const isThere = sql`(${nodeId}::text is null or node_id = ${nodeId})`
   const waiting =
     kind === 'model.delete'
       ? sql`update model_removals set next_at = now()
           where operation_id = ${id} and last_failure is not null and next_at > now() and lease_until is null and ${isThere}`
       : sql`update loads set next_at = now(), row_version = row_version + 1
-          where model = ${model} and purpose = ${kind === 'model.load' ? 'serve' : 'stage'} and state = 'failed' and next_at > now() and ${isThere}`
+          where model = ${model} and purpose = ${kind === 'model.load' ? 'serve' : 'stage'} and (purpose = 'serve' or pinned_node_id is null) and state = 'failed' and next_at > now() and ${isThere}`
   const { numAffectedRows = 0n } = await waiting.execute(tx)
   if (numAffectedRows === 0n) return 'nothing_failed'
   await sql`update operation_nodes set next_retry_at = now()

@@ -38,7 +38,7 @@ export async function deriveIntentPauses(tx: Tx, backend: string): Promise<void>
   if (rows.length > 0) await updatePausedIntents(tx, backend)
 }
 
-/** For a change of the operations that wait for the files of the model. Locks them: some changes do not hold the model's lock. */
+/** For a change of the operations that wait for the files of the model on any node. Locks them: some changes do not hold the model's lock. */
 export async function updatePausedStage(tx: Tx, model: string): Promise<void> {
   await sql`
     with waiting as (
@@ -47,7 +47,7 @@ export async function updatePausedStage(tx: Tx, model: string): Promise<void> {
     )
     update loads l set is_paused = p.is_paused from (
       select coalesce(bool_and(paused_at is not null), false) as is_paused from waiting
-    ) p where l.model = ${model} and l.purpose = 'stage' and l.is_paused <> p.is_paused`.execute(tx)
+    ) p where l.model = ${model} and l.purpose = 'stage' and l.pinned_node_id is null and l.is_paused <> p.is_paused`.execute(tx)
 }
 
 /** An operation that is being cancelled is not paused any more. */
