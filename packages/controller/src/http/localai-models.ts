@@ -168,12 +168,10 @@ function toggleEndpoints({ own }: LocalAiModelDeps): Endpoint[] {
   return [
     endpoint(routes.toggleState, async (call) => {
       const { name, action } = call.params
-      await setDisabled(call, { name, isDisabled: action === 'disable' }, own)
+      const isHeld = await setDisabled(call, { name, isDisabled: action === 'disable' }, own)
       await own(action === 'enable' ? modelRoutes.load : modelRoutes.unload, call, { params: { name }, body: {} })
-      const message =
-        action === 'enable'
-          ? `model ${name} is loading`
-          : `model ${name} is unloaded until the next request for it, load or change of its scheduling`
+      const until = isHeld ? 'it is enabled' : 'the next request for it, load or change of its scheduling'
+      const message = action === 'enable' ? `model ${name} is loading` : `model ${name} is unloaded until ${until}`
       return { success: true, message, filename: `${name}.yaml`, pending_cleanup: false }
     }),
     endpoint(routes.togglePinned, async (call) => {
@@ -187,11 +185,16 @@ function toggleEndpoints({ own }: LocalAiModelDeps): Endpoint[] {
   ]
 }
 
-/** Where the scheduling of models has the key `disabled`, a disabled model refuses requests; elsewhere a request loads it again. */
-async function setDisabled(call: Call<Route>, { name, isDisabled }: { name: ModelName; isDisabled: boolean }, own: CallOwn): Promise<void> {
+/** False: the scheduling of models has no key `disabled`, so that a request loads a disabled model again. */
+async function setDisabled(
+  call: Call<Route>,
+  { name, isDisabled }: { name: ModelName; isDisabled: boolean },
+  own: CallOwn,
+): Promise<boolean> {
   const { config } = await own(modelRoutes.get, call, { params: { name } })
   const body = Scheduling.safeParse({ ...config.scheduling, disabled: isDisabled })
   if (body.success) await own(modelRoutes.scheduling, call, { params: { name }, body: body.data })
+  return body.success
 }
 
 /** A model that runs on all nodes is never idle-stopped. */
