@@ -173,17 +173,21 @@ describe('a script for configurations', () => {
   const send = (path: string, raw: string): Promise<ApiAnswer> => api.call('POST', path, { raw, ...yaml })
 
   it('imports and edits a model; a wrong one is refused with its key', async () => {
-    expect(await send('/models/import', 'name: mine\nbackend: scripted\n')).toMatchObject({
+    const config = 'name: mine\nbackend: scripted\nf16: true\nknown_usecases: [FLAG_CHAT]\nusage: "an example"\n'
+    expect(await send('/models/import', config)).toMatchObject({
       status: 200,
-      body: { success: true, filename: 'mine.yaml', pending_cleanup: false },
+      body: {
+        ...{ success: true, filename: 'mine.yaml', pending_cleanup: false },
+        message: expect.stringMatching(/^model mine is stored: .* without effect: usage$/) as string,
+      },
     })
     expect(await send('/models/edit/mine', 'backend: scripted\ncontext_size: 512\n')).toMatchObject({
       status: 200,
       body: { success: true, config: { context_size: 512 }, config_revision: expect.any(String) as string },
     })
-    expect(await send('/models/import', 'name: mine\nbackend: scripted\nnonsense_of_this_test: 1\n')).toMatchObject({
+    expect(await send('/models/import', 'name: mine\nbackend: scripted\ncontext_size: much\n')).toMatchObject({
       status: 400,
-      body: { success: false, error: expect.stringContaining('nonsense_of_this_test') as string },
+      body: { success: false, error: expect.stringContaining('context_size') as string },
     })
     expect((await send('/models/edit/nobody', 'backend: scripted\n')).status).toBe(404)
     expect((await api.post('/models/reload')).body).toMatchObject({ success: true })
@@ -197,10 +201,10 @@ describe('a script for configurations', () => {
     expect(await scheduling()).toMatchObject({ min_replicas: 1 })
     expect((await toggle('toggle-pinned/mine/unpin')).body).toMatchObject({ success: true })
     expect(await scheduling()).toMatchObject({ min_replicas: 0 })
-    expect((await toggle('toggle-state/mine/enable')).body).toMatchObject({ success: true })
-    await fleet.until('mine', ({ state }) => state === 'ready')
     expect((await toggle('toggle-state/mine/disable')).body).toMatchObject({ success: true })
-    await fleet.until('mine', ({ state }) => state === 'unloaded')
+    expect((await fleet.ask('mine')).status).toBe(403)
+    expect((await toggle('toggle-state/mine/enable')).body).toMatchObject({ success: true })
+    expect((await fleet.ask('mine')).status).toBe(200)
     expect((await toggle('toggle-state/mine/explode')).status).toBe(400)
   })
 

@@ -7,12 +7,12 @@ import {
   type LocalAiEdit,
   localAiModelRoutes as routes,
   type ModelConfig,
-  type ModelName,
   modelRoutes,
   OperationId,
   operationRoutes,
   type Route,
-  Scheduling,
+  type Scheduling,
+  summarizeConversion,
 } from '@muster/protocol'
 import { checkConfig } from '../models/config.ts'
 import { readRaw } from './body.ts'
@@ -121,8 +121,8 @@ async function configRequestOf(request: Request): Promise<Request> {
   })
 }
 
-/** Configurations are LocalAI's. Routes that convert none leave the origin out. */
-const origin = { from: 'localai' }
+/** Configurations are LocalAI's, also those without a key that only LocalAI has. */
+const origin = { from: 'localai' } as const
 
 /** A refused configuration is an answer of these routes, with its reason. */
 const refused = (message: string): Answer<LocalAiEdit> =>
@@ -130,31 +130,28 @@ const refused = (message: string): Answer<LocalAiEdit> =>
 
 function editEndpoints({ own }: LocalAiModelDeps): Endpoint[] {
   const put = async (call: Call<Route>, name: ModelConfig['name'], request: Request) => {
-    const { revision, config } = await own(modelRoutes.put, call, {
-      params: { name },
-      query: modelRoutes.put.query?.parse(origin),
-      request,
-    })
-    return { filename: `${name}.yaml`, config, config_revision: revision, pending_cleanup: false }
+    const { revision, config, keys } = await own(modelRoutes.put, call, { params: { name }, query: origin, request })
+    const message = keys === undefined ? `model ${name} is stored` : `model ${name} is stored: ${summarizeConversion(keys)}`
+    return { success: true, message, filename: `${name}.yaml`, config, config_revision: revision, pending_cleanup: false }
   }
   return [
     endpoint(routes.import, async (call) => {
       const request = await configRequestOf(call.request)
-      const valid = await own(modelRoutes.validate, call, { query: modelRoutes.validate.query?.parse(origin), request: request.clone() })
+      const valid = await own(modelRoutes.validate, call, { query: origin, request: request.clone() })
       if (!valid.valid) return refused(valid.problems[0]?.message ?? 'the configuration is not valid')
-      const { config: _, ...stored } = await put(call, valid.config.name, request)
-      return { success: true, message: `model ${valid.config.name} is stored`, ...stored }
+      const { config: _config, ...stored } = await put(call, valid.config.name, request)
+      return stored
     }),
     endpoint(routes.edit, async (call) => {
       const { name } = call.params
       await own(modelRoutes.get, call, { params: { name } })
       const request = await configRequestOf(call.request)
       const valid = await own(modelRoutes.validate, call, {
-        query: modelRoutes.validate.query?.parse({ name, ...origin }),
+        query: { name, ...origin },
         request: request.clone(),
       })
       if (!valid.valid) return refused(valid.problems[0]?.message ?? 'the configuration is not valid')
-      return { success: true, message: `model ${name} is stored; running replicas are replaced`, ...(await put(call, name, request)) }
+      return await put(call, name, request)
     }),
     endpoint(routes.reload, async () => ({
       success: true,
@@ -168,10 +165,12 @@ function toggleEndpoints({ own }: LocalAiModelDeps): Endpoint[] {
   return [
     endpoint(routes.toggleState, async (call) => {
       const { name, action } = call.params
-      const isHeld = await setDisabled(call, { name, isDisabled: action === 'disable' }, own)
-      await own(action === 'enable' ? modelRoutes.load : modelRoutes.unload, call, { params: { name }, body: {} })
-      const until = isHeld ? 'it is enabled' : 'the next request for it, load or change of its scheduling'
-      const message = action === 'enable' ? `model ${name} is loading` : `model ${name} is unloaded until ${until}`
+      const { config } = await own(modelRoutes.get, call, { params: { name } })
+      await own(modelRoutes.scheduling, call, { params: { name }, body: { ...config.scheduling, disabled: action === 'disable' } })
+      const message =
+        action === 'enable'
+          ? `model ${name} is enabled; the next request loads it`
+          : `model ${name} is disabled: it is unloaded and refuses requests`
       return { success: true, message, filename: `${name}.yaml`, pending_cleanup: false }
     }),
     endpoint(routes.togglePinned, async (call) => {
@@ -183,18 +182,6 @@ function toggleEndpoints({ own }: LocalAiModelDeps): Endpoint[] {
       return { success: true, message, filename: `${name}.yaml`, pending_cleanup: false }
     }),
   ]
-}
-
-/** False: the scheduling of models has no key `disabled`, so that a request loads a disabled model again. */
-async function setDisabled(
-  call: Call<Route>,
-  { name, isDisabled }: { name: ModelName; isDisabled: boolean },
-  own: CallOwn,
-): Promise<boolean> {
-  const { config } = await own(modelRoutes.get, call, { params: { name } })
-  const body = Scheduling.safeParse({ ...config.scheduling, disabled: isDisabled })
-  if (body.success) await own(modelRoutes.scheduling, call, { params: { name }, body: body.data })
-  return body.success
 }
 
 /** A model that runs on all nodes is never idle-stopped. */

@@ -144,6 +144,7 @@ it.each<[object, object]>([
     { known_usecases: ['TRANSCRIPT', 'strange'] },
     { capabilities: ['transcript', 'strange'], input_modalities: ['audio'], output_modalities: ['text'] },
   ],
+  [{ function: {}, parameters: { reasoning_effort: 'low' } }, { capabilities: ['chat', 'completion', 'tools', 'thinking'] }],
   [{ parameters: { known_input_modalities: ['audio', 3] } }, { input_modalities: ['audio'], output_modalities: ['text'] }],
 ])('a model with %j has %j', (fields, want) => {
   const config = ModelConfig.parse({ name: 'm', backend: 'llama', ...fields })

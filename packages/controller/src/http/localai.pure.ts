@@ -9,6 +9,7 @@ import {
   type LocalAiJob,
   type LocalAiModel,
   type ModelCapabilities,
+  type ModelConfig,
   type ModelView,
   type OfferedBackend,
   type OfferedModel,
@@ -159,13 +160,21 @@ const usecases: Readonly<Record<string, readonly [inputs: readonly string[], out
 const defaultUsecases = ['chat', 'completion']
 
 export function capabilitiesOf({ name, config }: Pick<ModelView, 'name' | 'config'>, created: number): ModelCapabilities {
-  const capabilities = config.known_usecases.length === 0 ? defaultUsecases : config.known_usecases.map((usecase) => usecase.toLowerCase())
-  const known = capabilities.flatMap((usecase) => (usecases[usecase] === undefined ? [] : [usecases[usecase]]))
+  const own = config.known_usecases.length === 0 ? defaultUsecases : config.known_usecases.map((usecase) => usecase.toLowerCase())
+  const known = own.flatMap((usecase) => (usecases[usecase] === undefined ? [] : [usecases[usecase]]))
   return {
-    ...{ id: name, object: 'model', created, owned_by: 'muster', capabilities },
+    ...{ id: name, object: 'model', created, owned_by: 'muster', capabilities: unique([...own, ...featuresOf(config)]) },
     input_modalities: declared(config.parameters['known_input_modalities']) ?? unique(known.flatMap(([inputs]) => inputs)),
     output_modalities: declared(config.parameters['known_output_modalities']) ?? unique(known.flatMap(([, outputs]) => outputs)),
   }
+}
+
+/** Features that the configuration names; a model may have them without that. */
+function featuresOf({ template, function: tools, parameters }: ModelConfig): string[] {
+  return [
+    ...(tools !== undefined || template?.function !== undefined ? ['tools'] : []),
+    ...(parameters['enable_thinking'] === true || typeof parameters['reasoning_effort'] === 'string' ? ['thinking'] : []),
+  ]
 }
 
 const declared = (value: unknown): string[] | null =>

@@ -186,11 +186,14 @@ export const localAiModelRoutes = {
     body: anyBody,
     ...edit,
   }),
-  toggleState: localAi(['PUT', '/models/toggle-state/:name/:action', 'admin', 'LocalAI: enable loads a model, disable unloads it'], {
-    params: z.object({ name: ModelName, action: z.enum(['enable', 'disable']) }),
-    body: anyBody,
-    ...edit,
-  }),
+  toggleState: localAi(
+    ['PUT', '/models/toggle-state/:name/:action', 'admin', 'LocalAI: enable a model, or disable it: it is unloaded and refuses requests'],
+    {
+      params: z.object({ name: ModelName, action: z.enum(['enable', 'disable']) }),
+      body: anyBody,
+      ...edit,
+    },
+  ),
   togglePinned: localAi(['PUT', '/models/toggle-pinned/:name/:action', 'admin', 'LocalAI: pin keeps one replica of a model loaded'], {
     params: z.object({ name: ModelName, action: z.enum(['pin', 'unpin']) }),
     body: anyBody,
