@@ -41,11 +41,14 @@ interface DocumentedRoute {
   readonly method: string
   readonly path: string
   readonly description: string
+  /** `localai`: a route for scripts that were written for LocalAI. */
+  readonly tags?: readonly string[]
 }
 async function documentedRoutes(): Promise<DocumentedRoute[]> {
   const { body } = await cluster.api.get('/api/openapi.json')
-  return Object.entries(body['paths'] as unknown as Record<string, Record<string, { description: string }>>).flatMap(([path, methods]) =>
-    Object.entries(methods).map(([method, { description }]) => ({ method: method.toUpperCase(), path, description })),
+  const paths = body['paths'] as unknown as Record<string, Record<string, Omit<DocumentedRoute, 'method' | 'path'>>>
+  return Object.entries(paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, about]) => ({ method: method.toUpperCase(), path, ...about })),
   )
 }
 /** Expected access without a key and with an inference, a read and an admin key, by the scope of the route. */
@@ -92,7 +95,8 @@ describe('unknown fields in bodies of administrators', () => {
 
   it('are refused by name on every route', async () => {
     const routes = (await documentedRoutes()).filter(
-      ({ method, path, description }) =>
+      ({ method, path, description, tags }) =>
+        tags === undefined &&
         description === 'Needs a key with the scope admin.' &&
         ['POST', 'PUT', 'PATCH'].includes(method) &&
         !foreign.includes(`${method} ${path}`),
@@ -105,6 +109,15 @@ describe('unknown fields in bodies of administrators', () => {
         body: { error: { code: 'invalid', message: expect.stringContaining('unknown field "dry_rum"'), details: { param: 'dry_rum' } } },
       })
     }
+  })
+
+  it('are ignored on routes of LocalAI, as LocalAI does, and the OpenAPI document says so', async () => {
+    const routes = (await documentedRoutes()).filter(({ tags }) => tags !== undefined)
+    expect(routes.length).toBeGreaterThan(25)
+    expect(new Set(routes.flatMap(({ tags }) => tags ?? []))).toEqual(new Set(['localai']))
+    expect((await cluster.api.post('/models/reload', { dry_rum: true })).status).toBe(200)
+    const { body } = await cluster.api.get('/api/openapi.json')
+    expect(body['tags']).toEqual([{ name: 'localai', description: expect.stringContaining('Unknown fields are ignored') as string }])
   })
 
   it('are refused with the closest known field, also inside others', async () => {

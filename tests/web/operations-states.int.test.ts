@@ -19,8 +19,14 @@ beforeAll(async () => {
   world = ending.use(
     await startOperationsWorld({
       postgresUrl: inject('postgresUrl'),
-      // No round of the reconciler interferes.
-      flags: { 'backend-install-timeout': '6s', 'reconcile-interval': '10m', 'model-gallery': `models=${models}` },
+      // No round of the reconciler and no automatic retry interferes.
+      flags: {
+        'op-retry-base': '1h',
+        'op-retry-max': '1h',
+        'backend-install-timeout': '6s',
+        'reconcile-interval': '10m',
+        'model-gallery': `models=${models}`,
+      },
     }),
   )
   ;[one, two] = await Promise.all([world.addWorker('one'), world.addWorker('two')])
@@ -187,6 +193,42 @@ describe('an operation', () => {
     await page.getByLabel('Search operations').fill('xyzzy')
     await page.getByRole('button', { name: 'Show all' }).click()
     await page.getByRole('article', { name: 'Install unwanted' }).waitFor()
+    expect(problems()).toEqual([])
+  })
+})
+
+describe('an administrator', () => {
+  it('pauses an operation, resumes it, tries a node now, and dismisses the result', async () => {
+    const away = { code: 'unavailable', retry: 'backoff', message: 'the registry is away' } as const
+    const gate = createGate()
+    world.publish('steered', '1.0.0')
+    one.installer.script.set(backendName('steered'), gate.behaviour)
+    two.installer.script.set(backendName('steered'), failing(away))
+    const id = await world.install('steered')
+    await using visitor = await visit(`/operations?op=${id}`)
+    const { page, problems } = visitor
+    const drawer = page.getByRole('dialog')
+    await row(page, 'two').getByText('Failed', { exact: true }).waitFor()
+    await drawer.getByRole('button', { name: 'Pause Install steered' }).click()
+    await drawer.getByRole('button', { name: 'Resume Install steered' }).waitFor()
+    await row(page, 'two').getByText('Paused', { exact: true }).waitFor()
+    expect(await page.getByRole('button', { name: 'Try now on two' }).count()).toBe(0)
+    gate.open()
+    await drawer.getByText('Paused', { exact: true }).first().waitFor()
+    await drawer.getByText('paused; 1 of 2 nodes done').waitFor()
+
+    await drawer.getByRole('button', { name: 'Resume Install steered' }).click()
+    await page.getByRole('button', { name: 'Try now on two' }).waitFor()
+    two.installer.script.delete(backendName('steered'))
+    await page.getByRole('button', { name: 'Try now on two' }).click()
+    await row(page, 'two').getByText('Done').waitFor()
+
+    await page.keyboard.press('Escape')
+    await page.getByRole('link', { name: 'History' }).click()
+    const card = page.getByRole('article', { name: 'Install steered' })
+    await card.getByRole('button', { name: 'Dismiss Install steered' }).click()
+    await card.waitFor({ state: 'detached' })
+    expect((await world.operation(id)).dismissed_at).toBeDefined()
     expect(problems()).toEqual([])
   })
 })

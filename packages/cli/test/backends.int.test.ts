@@ -293,8 +293,8 @@ describe('lists', () => {
   it('ops ls: the active ones by default', async () => {
     controller.answer(operationRoutes.list, { operations: [operationView({ state: 'background' })] })
     expect((await muster('ops', 'ls')).stdout).toMatch(/^op-1 +backend\.install +llama +background +25 % .* 0 of 1 nodes done$/m)
-    await muster('ops', 'ls', '--state', 'finished')
-    expect(controller.asked.map(({ query }) => query)).toEqual(['?state=active', '?state=finished'])
+    await muster('ops', 'ls', '--state', 'finished', '--dismissed')
+    expect(controller.asked.map(({ query }) => query)).toEqual(['?state=active&dismissed=false', '?state=finished&dismissed=true'])
     expect((await muster('ops', 'ls', '--state', 'old')).code).toBe(2)
   })
 })
@@ -333,5 +333,20 @@ describe('ops', () => {
     expect(stderr).toContain('muster ops watch op-1')
     controller.refuse(operationRoutes.cancel, 409, { code: 'already_finished', message: 'it has ended' })
     expect((await muster('ops', 'cancel', 'op-1')).code).toBe(1)
+  })
+
+  it('pause, resume, dismiss: print the state, or the refusal', async () => {
+    const pausedAt = '2030-01-01T00:00:00Z'
+    controller.answer(
+      operationRoutes.pause,
+      operationView({ state: 'background', message: 'paused; 0 of 1 nodes done', paused_at: pausedAt }),
+    )
+    controller.answer(operationRoutes.resume, operationView())
+    controller.answer(operationRoutes.dismiss, operationView({ state: 'failed', dismissed_at: pausedAt }))
+    expect((await muster('ops', 'pause', 'op-1')).stdout).toBe('install llama (op-1) is paused; background: paused; 0 of 1 nodes done\n')
+    expect((await muster('ops', 'resume', 'op-1')).stdout).toBe('install llama (op-1) is resumed; running: 0 of 1 nodes done\n')
+    expect((await muster('ops', 'dismiss', 'op-1')).stdout).toBe('install llama (op-1) is dismissed\n')
+    controller.refuse(operationRoutes.pause, 409, { code: 'cannot_pause', message: 'loads cannot be paused' })
+    expect(await muster('ops', 'pause', 'op-1')).toMatchObject({ code: 1, stderr: expect.stringContaining('(cannot_pause)') as string })
   })
 })

@@ -11,6 +11,7 @@ import {
   type Step,
   version,
 } from '@muster/host'
+import type { ModelName } from '@muster/protocol'
 import { createFailureLimit } from './auth/failure-limit.ts'
 import { isOpenTo } from './auth/may.pure.ts'
 import { isLoopbackHost } from './auth/origin.ts'
@@ -30,6 +31,7 @@ import { galleryEndpoints } from './http/galleries.ts'
 import { createInferenceHandler, openAiEndpoints } from './http/inference.ts'
 import { errorEvent } from './http/inference-answer.ts'
 import { keyEndpoints } from './http/keys.ts'
+import { localAiEndpoints } from './http/localai.ts'
 import { loginEndpoints } from './http/login.ts'
 import { modelEndpoints } from './http/models.ts'
 import { nodeActionEndpoints } from './http/node-actions.ts'
@@ -375,7 +377,8 @@ interface ControllerStates {
 function apiEndpoints(foundation: Foundation, parts: Parts, { isStarted, isReady }: ControllerStates): Endpoint[] {
   const { settings, store, connected, builtin, clock, url, closing, isDraining } = foundation
   const { loads, principals, principalWatch, pulse, membership, hub, operations, inventory, planners, submissions } = parts
-  const endpoints: Endpoint[] = [
+  const endpoints: Endpoint[] = []
+  const own: Endpoint[] = [
     ...nodeEndpoints({ nodes: store.nodes, intents: store.intents, history: parts.history }),
     ...nodeActionEndpoints({ nodes: store.nodes, keys: store.submissions, log: foundation.log }),
     ...replicaEndpoints({ ...store, facts: parts.facts, place: loads.place }),
@@ -389,6 +392,7 @@ function apiEndpoints(foundation: Foundation, parts: Parts, { isStarted, isReady
     ...operationEndpoints({
       operations: store.operations,
       reopen: store.reopen,
+      pauses: store.pauses,
       modelJobs: store.modelJobs,
       idempotency: store.submissions,
       view: operations.view,
@@ -421,6 +425,13 @@ function apiEndpoints(foundation: Foundation, parts: Parts, { isStarted, isReady
       openApi: () => openApiOf(endpoints.map((endpoint) => endpoint.route)),
     }),
   ]
+  // As after a change by /api/models: the caller can use the model on this controller at once.
+  const wake = async (model: ModelName): Promise<void> => {
+    parts.models.wake()
+    await parts.serving.inference.refreshRoutes(model).catch(() => undefined)
+  }
+  // Before Muster's own, because /v1/models/:id would match /v1/models/capabilities.
+  endpoints.push(...localAiEndpoints({ endpoints: own, store: store.modelSubmissions, wake, publicUrl: settings.publicUrl, clock }), ...own)
   return endpoints
 }
 

@@ -135,6 +135,12 @@ export const controllerSettings = defineSettings({
     default: false,
     help: 'send the node and replica that answered in response headers of /v1',
   }),
+  exposeNodeHeader: bool({
+    flag: 'expose-node-header',
+    aliases: ['LOCALAI_EXPOSE_NODE_HEADER'],
+    default: false,
+    help: 'send the id of the node that answered in the response header X-LocalAI-Node of /v1',
+  }),
   reconcileInterval: duration({ flag: 'reconcile-interval', default: '10s', help: 'safety poll of the queue; events wake it earlier' }),
   idleScaleDown: duration({ flag: 'idle-scale-down', default: '5m', help: 'idle time after which replicas above the minimum are removed' }),
   historyRetention: duration({ flag: 'history-retention', default: '30d', help: 'how long finished operations and their events are kept' }),

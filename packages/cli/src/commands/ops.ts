@@ -1,7 +1,7 @@
 // `muster ops …`: operations and their outcome on each node.
 import { type Command, Option } from 'commander'
 import { newId } from '@muster/host'
-import { NodeId, OperationFilter, operationRoutes, type OperationView } from '@muster/protocol'
+import { NodeId, type OperationControl, OperationFilter, operationRoutes, type OperationView } from '@muster/protocol'
 import { findByName, operationArgument, parseOperationId } from '../arguments.ts'
 import { operationColumns, renderHistory, renderOperation, stateText, titleOf } from '../operations/describe-operation.ts'
 import { followMode, followOptions, followStarted, watchOperations } from '../operations/follow-started.ts'
@@ -10,18 +10,21 @@ import type { Shell } from '../shell.ts'
 import { addCommands, type ClientCommand, type ClientCall, defineGroup } from './command.ts'
 
 export function ops(parent: Command, shell: Shell): void {
-  const group = defineGroup(parent, { name: 'ops', summary: 'List, watch, retry and cancel operations' })
-  addCommands(group, shell, [opsLs, opsShow, opsWatch, opsRetry, opsCancel])
+  const group = defineGroup(parent, { name: 'ops', summary: 'List, watch, retry, pause and cancel operations' })
+  addCommands(group, shell, [opsLs, opsShow, opsWatch, opsRetry, opsPause, opsResume, opsCancel, opsDismiss])
 }
 
 const opsLs: ClientCommand = {
   name: 'ls',
   summary: 'List operations, the newest first',
-  options: [new Option('--state <state>', 'active means running and in the background').choices(OperationFilter.options).default('active')],
+  options: [
+    new Option('--state <state>', 'active means running and in the background').choices(OperationFilter.options).default('active'),
+    new Option('--dismissed', 'also those that were dismissed'),
+  ],
   examples: ['muster ops ls --state finished'],
-  run: async ({ shell, api, print, option }) => {
+  run: async ({ shell, api, print, option, flag }) => {
     const state = OperationFilter.parse(option('state'))
-    const { raw, body } = await api.call(operationRoutes.list, { query: { state } })
+    const { raw, body } = await api.call(operationRoutes.list, { query: { state, dismissed: flag('dismissed') } })
     if (print.format === 'text' && body.operations.length === 0)
       return print.remark(state === 'active' ? 'no active operations; `muster ops ls --state all` lists all' : 'no operations')
     print.result(raw, () => renderTable(operationColumns(shell.clock), body.operations, print.width))
@@ -53,7 +56,7 @@ const opsWatch: ClientCommand = {
     const { api, print, words } = call
     const { operations } =
       words[0] === undefined
-        ? (await api.call(operationRoutes.list, { query: { state: 'active' } })).body
+        ? (await api.call(operationRoutes.list, { query: { state: 'active', dismissed: false } })).body
         : { operations: [(await api.call(operationRoutes.get, { params: { id: parseOperationId(words[0]) } })).body] }
     if (operations.length === 0) return print.remark('no active operations')
     await watchOperations(
@@ -65,7 +68,8 @@ const opsWatch: ClientCommand = {
 
 const opsRetry: ClientCommand = {
   name: 'retry',
-  summary: 'Retry an operation on the nodes where it failed',
+  summary: 'Retry an operation on the nodes where it failed, now',
+  details: 'A node that waits for its next attempt is tried now. A node that failed for good gets all its attempts again.',
   arguments: [operationArgument],
   options: [new Option('--node <node>', 'only on this node, by id or unique name'), ...followOptions()],
   examples: ['muster ops retry op-7d3k2m --node gpu-1'],
@@ -86,6 +90,39 @@ async function nodeOf({ api, option }: ClientCall, id: OperationView['id']): Pro
   const named = body.nodes.map((node) => ({ id: node.node_id, name: node.node_name }))
   return { node_id: NodeId.parse(findByName('node', named, wanted).id) }
 }
+
+/** A command that changes how an operation continues or is listed. */
+const controlCommand = (
+  name: OperationControl,
+  { summary, details, done }: Record<'summary' | 'details' | 'done', string>,
+): ClientCommand => ({
+  name,
+  summary,
+  details,
+  arguments: [operationArgument],
+  run: async ({ api, print, words: [wanted] }) => {
+    const { raw, body } = await api.call(operationRoutes[name], { params: { id: parseOperationId(wanted) }, body: {} })
+    print.result(raw, () => `${titleOf(body)} (${body.id}) is ${done}${name === 'dismiss' ? '' : `; ${stateText(body)}`}`)
+  },
+})
+
+const opsPause = controlCommand('pause', {
+  summary: 'Pause an operation: no further node is begun',
+  details: 'Nodes that are working finish their attempt. The pause survives restarts of controllers and workers.',
+  done: 'paused',
+})
+
+const opsResume = controlCommand('resume', {
+  summary: 'Resume a paused operation',
+  details: 'A node whose last attempt failed continues at the time of its next attempt; `muster ops retry` tries it now.',
+  done: 'resumed',
+})
+
+const opsDismiss = controlCommand('dismiss', {
+  summary: 'Dismiss a finished operation: lists leave it out',
+  details: '`muster ops ls --state finished --dismissed` lists it still, until the history is deleted.',
+  done: 'dismissed',
+})
 
 const opsCancel: ClientCommand = {
   name: 'cancel',

@@ -81,6 +81,7 @@ export function renderOperation(operation: OperationView, at: { now: number; wid
     ['Message', operation.message],
     ['Progress', [percentText(operation.progress), bytesText(operation.current_bytes, operation.total_bytes)].filter(Boolean).join(', ')],
     ['Requested', `${ago(operation.created_at)} by ${operation.requested_by || 'unknown'}`],
+    ...(operation.paused_at === undefined ? [] : [['Paused', ago(operation.paused_at)] as const]),
     ['Finished', operation.finished_at === null ? 'not yet' : ago(operation.finished_at)],
   ])
   return operation.nodes.length === 0

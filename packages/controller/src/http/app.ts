@@ -6,8 +6,8 @@ import { Hono, type Context } from 'hono'
 import { z } from 'zod'
 import type { Principal } from '../auth/principal.ts'
 import { Answer, authorize, type AuthorizeDeps, type Call, checkHost, type Endpoint, type Signer } from './endpoint.ts'
-import { discardBody, readJson, readRaw } from './body.ts'
-import { errorBody, HttpError, invalidInput, starting, toHttpError } from './http-error.ts'
+import { discardBody, readIncoming, readJson, readRaw } from './body.ts'
+import { errorBody, HttpError, invalidInput, localAiErrorBody, starting, toHttpError } from './http-error.ts'
 
 export interface AppDeps extends AuthorizeDeps {
   readonly endpoints: readonly Endpoint[]
@@ -24,12 +24,14 @@ export interface AppDeps extends AuthorizeDeps {
 }
 /** A registration with all its labels takes about 20 kB. */
 const maxNodeBodyBytes = 256 * 1024
+const maxGetBodyBytes = 64 * 1024
 
 type Env = { Bindings: HttpBindings; Variables: { requestId: string } }
 
 export function createApp(deps: AppDeps): Hono<Env> {
   const app = new Hono<Env>()
-  for (const endpoint of deps.endpoints) app.on(endpoint.route.method, endpoint.route.path, (c) => serve(c, endpoint, deps))
+  for (const endpoint of deps.endpoints)
+    app.on(endpoint.route.method, endpoint.route.path, (c, next) => (isForPage(c, endpoint) ? next() : serve(c, endpoint, deps)))
   app.all('*', (c) => {
     const methods = deps.endpoints.filter((e) => matchesPath(e.route.path, c.req.path)).map((e) => e.route.method)
     if (methods.length > 0) {
@@ -41,9 +43,13 @@ export function createApp(deps: AppDeps): Hono<Env> {
     if (page !== null) return page
     throw new HttpError(404, 'not_found', `there is nothing at ${c.req.path}; the API is described at /api/openapi.json`)
   })
-  app.onError((error, c) => renderError(c, error, deps.log))
+  app.onError((error, c) => renderError(c, error, { log: deps.log, route: null }))
   return app
 }
+
+/** Some paths of LocalAI are paths of the web page too: a browser that opens one gets the page. */
+const isForPage = (c: Context<Env>, { route }: Endpoint): boolean =>
+  route.dialect === 'localai' && route.method === 'GET' && (c.req.header('accept') ?? '').includes('text/html')
 
 const matchesPath = (pattern: string, path: string): boolean => new RegExp(`^${pattern.replace(/:\w+/g, '[^/]+')}$`).test(path)
 
@@ -54,7 +60,7 @@ async function serve(c: Context<Env>, endpoint: Endpoint, deps: AppDeps): Promis
   try {
     response = await answer(c, endpoint, deps)
   } catch (error) {
-    response = renderError(c, error, deps.log)
+    response = renderError(c, error, { log: deps.log, route: endpoint.route })
     if (response.headers.get('connection') === 'close') await discardBody(c.env.incoming)
   }
   deps.onAnswer({
@@ -73,11 +79,11 @@ async function answer(c: Context<Env>, { route, handle }: Endpoint, deps: AppDep
   const caller: VerifiedCaller =
     route.access === 'node'
       ? await verifyNode(c, deps)
-      : { principal: await authorize(from, route.access, { provenance, deps }), signer: null, raw: null }
+      : { principal: await authorize(from, route, { provenance, deps }), signer: null, raw: null }
   const call: Call<Route> = {
     params: route.params && parseInput(route.params, c.req.param()),
     query: route.query && parseInput(route.query, queryOf(c)),
-    body: await parseBody(route, caller.raw ?? c.req.raw),
+    body: await parseBody(route, caller.raw ?? (await sourceOf(c, route))),
     principal: caller.principal,
     signer: caller.signer,
     headers: c.req.raw.headers,
@@ -107,11 +113,19 @@ function parseInput(schema: z.ZodType, input: unknown): unknown {
 
 const noFields = z.strictObject({})
 
-/** A command of an administrator that takes no fields refuses some, for example a `dry_run` that it would not heed. */
-async function parseBody({ body, method, access }: Route, source: Request | Uint8Array): Promise<unknown> {
+/**
+ * A command of an administrator that takes no fields refuses some, for example a `dry_run` that it would not heed. Routes of LocalAI
+ * without a schema read the body themselves: it is a configuration.
+ */
+async function parseBody({ body, method, access, dialect }: Route, source: Request | Uint8Array): Promise<unknown> {
   if (body !== undefined) return parseInput(body, await readJson(source))
-  if (method === 'POST' && access === 'admin') parseInput(noFields, await readJson(source))
+  if (method === 'POST' && access === 'admin' && dialect === undefined) parseInput(noFields, await readJson(source))
   return undefined
+}
+
+/** Dashboards that were written for LocalAI name the model in the body of a GET, which `Request` does not have. */
+async function sourceOf(c: Context<Env>, { method, body }: Route): Promise<Request | Uint8Array> {
+  return method === 'GET' && body !== undefined ? await readIncoming(c.env.incoming, maxGetBodyBytes) : c.req.raw
 }
 
 interface VerifiedCaller {
@@ -132,14 +146,17 @@ async function verifyNode(c: Context<Env>, { clock, verifyRequest }: AppDeps): P
   throw new HttpError(401, verified.code, verified.message, verified.code === 'clock_skew' ? { details } : {})
 }
 
-function renderError(c: Context<Env>, thrown: unknown, log: Log): Response {
+/** `route`: null when none matches the path. */
+type ErrorContext = Readonly<{ log: Log; route: Route | null }>
+
+function renderError(c: Context<Env>, thrown: unknown, { log, route }: ErrorContext): Response {
   const error = toHttpError(thrown)
   const requestId = c.get('requestId') ?? newId()
   // Every bug is logged; an unavailable database is logged once by the loops that wait for it, not per request.
   const fields = { requestId, method: c.req.method, path: c.req.path, status: error.status, error: error.cause ?? error }
   if (error.code === 'internal') log.error('request failed', fields)
   else if (error.status >= 500) log.debug('request refused', fields)
-  return Response.json(errorBody(c.req.path, error), {
+  return Response.json(route?.dialect === 'localai' ? localAiErrorBody(error) : errorBody(c.req.path, error), {
     status: error.status,
     headers: { ...error.headers, 'x-request-id': requestId, 'cache-control': 'no-store' },
   })

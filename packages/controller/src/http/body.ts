@@ -45,6 +45,18 @@ export async function discardBody(request: IncomingMessage, limits = discardLimi
   request.off('data', onData).off('end', resolve).off('close', resolve)
 }
 
+/** The body of a request whose method usually has none. */
+export async function readIncoming(request: IncomingMessage, maxBytes: number): Promise<Uint8Array> {
+  const chunks: Uint8Array[] = []
+  let size = 0
+  for await (const chunk of request as AsyncIterable<Uint8Array>) {
+    size += chunk.byteLength
+    if (size > maxBytes) throw tooLarge(maxBytes)
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks)
+}
+
 /** An empty body is an empty object, so that `curl -X POST` works where no field is required. */
 export async function readJson(source: Request | Uint8Array): Promise<unknown> {
   if (source instanceof Request) checkDeclaredSize(source, maxBodyBytes)

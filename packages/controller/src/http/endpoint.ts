@@ -1,7 +1,7 @@
 // The parts that all endpoints share: a route with its handler, repeated requests, and authorization. Handlers receive parsed
 // input and return a body; app.ts does the rest.
 import { createHash } from 'node:crypto'
-import type { Access, BodyOf, ParamsOf, PublicKey, QueryOf, ResponseOf, Route } from '@muster/protocol'
+import type { BodyOf, ParamsOf, PublicKey, QueryOf, ResponseOf, Route } from '@muster/protocol'
 import { isOpenTo, type Listener, may } from '../auth/may.pure.ts'
 import { doesCookieCount, isFromElsewhere, isHostAllowed, type Provenance } from '../auth/origin.ts'
 import type { Principal, PrincipalFinder } from '../auth/principal.ts'
@@ -100,11 +100,16 @@ export function checkHost({ method, header }: Caller, { listener }: AuthorizeDep
   return { method, host: host ?? '', origin: header('origin'), fetchSite: header('sec-fetch-site') }
 }
 
+/** A route that is not signed by a node. */
+type KeyedRoute = Pick<Route, 'access' | 'dialect'>
+
 export async function authorize(
   caller: Caller,
-  access: Exclude<Access, 'node'>,
+  route: KeyedRoute,
   { provenance, deps }: { provenance: Provenance; deps: AuthorizeDeps },
 ): Promise<Principal> {
+  const { access } = route
+  if (access === 'node') throw new Error('a route for nodes is authorized by its signature')
   if (access === 'open') {
     // Reads of open routes are harmless; a page of another site must not be able to log a browser in here.
     if (caller.method !== 'GET' && caller.method !== 'HEAD' && isFromElsewhere(provenance)) throw fromElsewhere(provenance)
@@ -113,7 +118,7 @@ export async function authorize(
   const isOpen = isOpenTo(access, deps.listener)
   // An open route needs no principal, so nothing is looked up.
   if (isOpen && !isFromElsewhere(provenance)) return { kind: 'anonymous' }
-  const principal = await findPrincipal(caller, provenance, { ...deps, isOpen })
+  const principal = await findPrincipal(caller, provenance, { ...deps, isOpen, keyHeaders: keyHeadersOf(route) })
   const verdict = may(principal, access, deps.listener)
   if (verdict === 'unauthenticated') {
     throw new HttpError(
@@ -132,15 +137,27 @@ export async function authorize(
 const fromElsewhere = ({ origin }: Provenance): HttpError =>
   new HttpError(403, 'origin_not_allowed', `a page of ${origin ?? 'another site'} may not call this controller`)
 
+/** Clients of LocalAI, and of services that it imitates, send their key in other headers. */
+const otherKeyHeaders = ['x-api-key', 'xi-api-key']
+const keyHeadersOf = ({ access, dialect }: KeyedRoute): readonly string[] =>
+  access === 'inference' || dialect === 'localai' ? otherKeyHeaders : []
+
+/** Undefined: no header names a key. Null: a header is malformed. */
+function keyOf(header: Caller['header'], others: readonly string[]): string | null | undefined {
+  const authorization = header('authorization')
+  if (authorization !== undefined) return /^Bearer +(\S+)$/i.exec(authorization)?.[1] ?? null
+  const other = others.map((name) => header(name)).find((value) => value !== undefined)
+  return other === undefined ? undefined : (/^\s*(\S+)\s*$/.exec(other)?.[1] ?? null)
+}
+
 async function findPrincipal(
   { header }: Caller,
   provenance: Provenance,
-  { principals, isOpen }: AuthorizeDeps & { readonly isOpen: boolean },
+  { principals, isOpen, keyHeaders }: AuthorizeDeps & { readonly isOpen: boolean; readonly keyHeaders: readonly string[] },
 ): Promise<Principal> {
-  const authorization = header('authorization')
-  if (authorization !== undefined) {
-    const key = /^Bearer +(\S+)$/i.exec(authorization)?.[1]
-    const principal = key === undefined ? null : await principals.byKey(key)
+  const key = keyOf(header, keyHeaders)
+  if (key !== undefined) {
+    const principal = key === null ? null : await principals.byKey(key)
     if (principal === null && isOpen) return { kind: 'anonymous' }
     if (principal === null)
       throw new HttpError(401, 'unauthorized', 'unknown or revoked key', { headers: { 'www-authenticate': 'Bearer' } })

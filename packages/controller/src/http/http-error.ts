@@ -117,6 +117,9 @@ export const notFound = (message: string): HttpError => new HttpError(404, 'not_
 export const nodeNotFound = (id: NodeId): HttpError => notFound(`node ${id} does not exist; GET /api/nodes lists all nodes`)
 export const modelNotFound = (name: ModelName): HttpError => notFound(`model ${name} does not exist; GET /api/models lists all models`)
 
+/** LocalAI's envelope: the code is the status. */
+export const localAiErrorBody = ({ status, message }: HttpError): object => ({ error: { code: status, message, type: '' } })
+
 /** OpenAI's envelope below /v1, Muster's elsewhere. */
 export function errorBody(path: string, error: HttpError): object {
   if (path.startsWith('/v1/') || path === '/v1') {

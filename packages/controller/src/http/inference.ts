@@ -83,7 +83,7 @@ async function answerTo(
   const caller = { method: 'POST', header: (name: string) => headerOf(request, name) }
   const provenance = checkHost(caller, deps)
   if (!deps.isStarted() || !inference.isReady()) throw starting()
-  await authorize(caller, 'inference', { provenance, deps })
+  await authorize(caller, { access: 'inference' }, { provenance, deps })
   using body = await bodies.read(request)
   if (body === null) return null
   const parsed = parseRequest(body.bytes, { path, isKeyed: (model) => inference.find(model)?.policy !== 'least' })

@@ -29,6 +29,7 @@ function operationOf(route: Route): object {
   const isSecured = route.access === 'read' || route.access === 'admin' || route.access === 'inference' || route.access === 'metrics'
   return {
     summary: route.summary,
+    ...(route.dialect === undefined ? {} : { tags: [route.dialect] }),
     description: accessSentence[route.access],
     ...(isSecured ? { security: [{ key: [] }] } : { security: [] }),
     parameters: [...parametersOf('path', route.params), ...parametersOf('query', route.query)],
@@ -55,6 +56,13 @@ export function openApiOf(routes: readonly Route[]): object {
   return {
     openapi: '3.1.0',
     info: { title: 'Muster', version, description: 'Many machines, one OpenAI-compatible endpoint.', license: { name: 'Apache-2.0' } },
+    tags: [
+      {
+        name: 'localai',
+        description:
+          'Routes for scripts that were written for LocalAI. Unknown fields are ignored, a key may be in x-api-key or xi-api-key, and errors have the form {"error":{"code":STATUS,"message","type":""}}.',
+      },
+    ],
     paths,
     components: { schemas: { Error: schemaOf(ApiError, 'output') }, securitySchemes: { key: { type: 'http', scheme: 'bearer' } } },
   }

@@ -24,7 +24,7 @@ export interface ServingDeps {
   readonly store: Pick<Store, 'routes' | 'stats' | 'controllers'>
   readonly feed: ChangeFeed
   readonly controllerId: string
-  readonly settings: Pick<ControllerSettings, 'modelLoadWait' | 'exposeRouting' | 'idleScaleDown'>
+  readonly settings: Pick<ControllerSettings, 'modelLoadWait' | 'exposeRouting' | 'exposeNodeHeader' | 'idleScaleDown'>
   readonly errorEvent: (message: string) => string
   readonly metrics: InferenceMetrics
   /** Called after a bucket of ten seconds was written. */
@@ -70,6 +70,7 @@ export function createServing(deps: ServingDeps) {
   const writer = createStatsWriter({ buckets, stats: store.stats, clock, log, onWritten: deps.onStats })
   const serving = {
     ...{ table, dispatch, cold, clock, errorEvent },
+    exposeNodeHeader: settings.exposeNodeHeader,
     onRequest: lastUse.open,
     onSend: (route: Route) => buckets.open(route),
     onServed: (served: ServedRequest) => {

@@ -49,6 +49,8 @@ export interface InferenceDeps {
   /** Read for each request, as is `exposeRouting`. */
   readonly loadWaitMs: number
   readonly exposeRouting: boolean
+  /** Sends the node in LocalAI's header too. */
+  readonly exposeNodeHeader: boolean
   readonly errorEvent: (message: string) => string
   /** A request for the model is open until the result is disposed. */
   readonly onRequest: (model: string) => Disposable
@@ -145,6 +147,7 @@ class RequestRun {
     const sentAt = this.#sentAt ?? now
     const timing = `route;dur=${(sentAt - this.#startedAt).toFixed(1)}, backend;dur=${(now - sentAt).toFixed(1)}`
     const always = ['x-request-id', this.#call.requestId, 'server-timing', timing, 'x-content-type-options', 'nosniff']
+    if (this.#deps.exposeNodeHeader) always.push('X-LocalAI-Node', route.nodeId)
     if (!this.#deps.exposeRouting) return always
     const reason = this.#tries > 1 ? 'another replica did not answer' : reasons[this.#first?.because ?? 'fewest']
     return [...always, 'x-muster-node', route.nodeId, 'x-muster-replica', route.replicaId, 'x-muster-reason', reason]

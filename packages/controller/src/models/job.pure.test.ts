@@ -1,4 +1,4 @@
-import { NodeId, OperationId } from '@muster/protocol'
+import { ModelName, NodeId, OperationId } from '@muster/protocol'
 import { describe, expect, it } from 'vitest'
 import type { LoadBrief } from '../store/load-rows.ts'
 import type { Job, Verdict } from '../store/model-jobs.ts'
@@ -18,6 +18,7 @@ const on = (nodeId: NodeId, fields: Partial<LoadBrief> = {}): LoadBrief =>
   load({ nodeId, nodeName: nodeId, opId, state: 'starting', ...fields })
 const ready = (nodeId: NodeId, fields: Partial<LoadBrief> = {}): LoadBrief => on(nodeId, { state: 'ready', ...fields })
 const job = (fields: Partial<Job> = {}): Job => ({
+  name: ModelName.parse('tiny'),
   ...{ id: OperationId.parse('op-1'), kind: 'model.load', cancelRequested: false, replicas: 1, nodeId: null },
   model: { isUnloaded: false, requestedReplicas: fields.replicas ?? 1, scheduling: { max_replicas: 0 } },
   ...{ loads: [], nodes: [], leftOn: [] },

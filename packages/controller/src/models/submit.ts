@@ -1,5 +1,5 @@
 // Submits operations about models. Each submission is one transaction; the loops do the rest.
-import type { ModelName } from '@muster/protocol'
+import type { ModelConfig, ModelName } from '@muster/protocol'
 import type { ModelSubmission, ModelSubmissionStore, Once, SubmitOutcome } from '../store/model-submissions.ts'
 import type { ModelStore } from '../store/models.ts'
 import type { NodeStore } from '../store/nodes.ts'
@@ -19,6 +19,15 @@ export interface ModelSubmitDeps {
 
 type Submit<Outcome = SubmitOutcome> = (submission: ModelSubmission, once: Once) => Promise<Outcome>
 export type ModelSubmissions = Readonly<{ load: Submit; unload: Submit; remove: Submit; install: Submit<SubmitOutcome | 'differs'> }>
+
+/** Stores a model with this configuration and fetches its files; for configurations that come from no gallery. */
+export const createConfigInstall =
+  ({ store, wake }: Pick<ModelSubmitDeps, 'store' | 'wake'>) =>
+  async (config: ModelConfig, submission: Omit<ModelSubmission, 'model'>): Promise<SubmitOutcome | 'differs'> => {
+    const outcome = await store.install({ ...submission, model: config.name, config, revision: revisionOf(config) }, null)
+    if (outcome === 'done') await wake(config.name)
+    return outcome
+  }
 
 export function createModelSubmissions({ models, nodes, catalogue, store, wake }: ModelSubmitDeps): ModelSubmissions {
   const waking =

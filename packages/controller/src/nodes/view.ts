@@ -1,11 +1,13 @@
 // Status and view of a node and of its intents.
 import {
   type IntentView,
+  isHeldBack,
   isOpen,
   matchesSelector,
   nodeStatus,
   type NodeStatus,
   type NodeView,
+  pausedMessage,
   presenceOf,
   type Scheduling,
   viewOpenIntent,
@@ -70,13 +72,14 @@ export async function countByStatus(nodes: NodeStore): Promise<Partial<Record<No
 }
 
 /** With the reason why it is not applied yet. */
-export function viewIntent({ intent, bytes, requestedAt }: IntentRecord, node: NodeRecord): IntentView {
+export function viewIntent({ intent, bytes, requestedAt, isPaused }: IntentRecord, node: NodeRecord): IntentView {
   const { backend, kind, state, generation, opId, attempts, lastFailure } = intent
   const about = { backend, kind, state, generation, operation_id: opId, attempts, failure: lastFailure, requested_at: requestedAt }
   if (!isOpen(intent)) {
     const message = intent.state === 'failed' || intent.state === 'dead' ? (lastFailure?.message ?? '') : intent.note
     return { ...about, next_retry_at: null, finished_at: new Date(intent.finishedAt).toISOString(), message }
   }
+  if (isHeldBack(intent, isPaused)) return { ...about, next_retry_at: null, finished_at: null, message: pausedMessage(intent) }
   const presence = presenceOf({ ...node, approved: node.approvedAt !== null })
   const { message, nextRetryAt } = viewOpenIntent(intent, presence, bytes.percentage > 0)
   return { ...about, next_retry_at: nextRetryAt === null ? null : new Date(nextRetryAt).toISOString(), finished_at: null, message }

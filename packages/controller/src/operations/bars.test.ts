@@ -34,7 +34,17 @@ function world() {
     log: silentLog,
   })
   const shown = (progress: number, finishedAt: string | null = null): number => {
-    const record = { id, kind: 'backend.install' as const, backend: 'llama', model: null, requestedBy: '', createdAt: '', finishedAt }
+    const record = {
+      id,
+      kind: 'backend.install' as const,
+      backend: 'llama',
+      model: null,
+      requestedBy: '',
+      createdAt: '',
+      finishedAt,
+      pausedAt: null,
+      dismissedAt: null,
+    }
     return bars.raise({ ...viewOperation({ ...record, progress: 0, fileName: '', job: null, nodes: [] }), progress }, 0).progress
   }
   const run = async (count: number): Promise<void> => {

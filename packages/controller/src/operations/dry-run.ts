@@ -31,6 +31,8 @@ export function previewOf(submission: Submission, { nodes, using, now }: Preview
     requestedBy: submission.requestedBy,
     createdAt: now,
     finishedAt: null,
+    pausedAt: null,
+    dismissedAt: null,
     progress: 0,
     fileName: '',
     job: null,
@@ -119,6 +121,7 @@ function rowOf(submission: Submission, node: SubmittedNode, { known, now, ring }
     polledAt: null,
     requestedAt: now,
     awaitsRing: ring !== null && ring > 1,
+    isPaused: false,
     rowVersion: 0,
   }
   const { approvedAt, draining, liveness, answering, lastSeenAt } = known

@@ -4,6 +4,7 @@
 import {
   type BackendName,
   canReceiveCommands,
+  isHeldBack,
   isOpen,
   isSilent,
   matchesSelector,
@@ -15,6 +16,7 @@ import {
   type OperationNodeStatus,
   operationState,
   overdueMessage,
+  pausedMessage,
   type OperationState,
   presenceOf,
   type Selector,
@@ -75,18 +77,19 @@ export type NodeStatusView = Readonly<{
   status: OperationNodeStatus
   message: string
   nextRetryAt: number | null
-  /** Null when it does not count any more: settled, or the node was removed. */
+  /** Null when it does not count: settled, the node was removed, or the operation is paused. */
   node: NodePresence | null
   flags: NodeFlags
 }>
 
 /** Fields of the API that are set only where they apply. */
-export type NodeFlags = Pick<OperationNode, 'cancelling' | 'awaits_ring' | 'returning' | 'last_seen_at'>
+export type NodeFlags = Pick<OperationNode, 'cancelling' | 'awaits_ring' | 'returning' | 'paused' | 'last_seen_at'>
 
 /** `hasProgress`: progress of the current try was reported. */
 export function statusOfNode(row: OperationNodeRecord, hasProgress: boolean): NodeStatusView {
   if (row.status === 'open') {
     const node = presenceOf(row.node)
+    if (isHeldBack(openIntent(row), row.record.isPaused)) return viewPaused(row, node)
     const { status, message, nextRetryAt } = viewOpenIntent(openIntent(row), node, hasProgress)
     return {
       status,
@@ -109,6 +112,11 @@ export function statusOfNode(row: OperationNodeRecord, hasProgress: boolean): No
 }
 
 type OpenNode = Extract<OperationNodeRecord, { status: 'open' }>
+
+function viewPaused(row: OpenNode, node: NodePresence): NodeStatusView {
+  const flags = { ...intentFlags(row), paused: true, ...lastSeen(row.node, node) }
+  return { status: 'queued', message: pausedMessage(openIntent(row)), nextRetryAt: null, node: null, flags }
+}
 
 export function openIntent({ nodeId, record: { intent } }: OpenNode): OpenIntent {
   if (!isOpen(intent)) throw new Error(`the intent for ${intent.backend} on ${nodeId} is settled, its operation is not`)
@@ -136,11 +144,19 @@ function rolloutMessage({ ring, record: { plan, awaitsRing } }: OpenNode): strin
  * An operation about a backend consists of its nodes; one about a model continues until it has an outcome, whatever its nodes
  * show.
  */
-export function statusOfOperation({ kind, job }: Pick<OperationRecord, 'kind' | 'job'>, nodes: readonly NodeOutcome[]): OperationState {
+export function statusOfOperation(
+  { kind, job, pausedAt }: Pick<OperationRecord, 'kind' | 'job' | 'pausedAt'>,
+  nodes: readonly NodeOutcome[],
+): OperationState {
   const ofNodes = operationState(nodes)
   if (job === null) return ofNodes
-  return job.outcome ?? (ofNodes === 'background' || isIdle(kind, job) ? 'background' : 'running')
+  const isBackground = ofNodes === 'background' || isIdle(kind, job) || (pausedAt !== null && !isFetching(job))
+  return job.outcome ?? (isBackground ? 'background' : 'running')
 }
+
+/** A node fetches the files of the model. */
+export const isFetching = ({ loads }: JobRecord): boolean =>
+  loads.some(({ purpose, pin, state }) => purpose === 'stage' && pin === null && (state === 'starting' || state === 'installing'))
 
 /** Nothing is in progress now: everything that failed waits for its next attempt. */
 function isIdle(kind: OperationRecord['kind'], { replicas, loads }: JobRecord): boolean {

@@ -27,10 +27,19 @@ describe('the state of an open operation about a model', () => {
     ['files that failed and are fetched again later', 'model.install', [staged('failed')], 'background'],
     ['an unload, whatever the loads are', 'model.unload', [nowhere], 'running'],
   ])('%s', (_, kind, loads, want) => {
-    expect(statusOfOperation({ kind, job: { ...about, loads } }, [])).toBe(want)
+    expect(statusOfOperation({ kind, pausedAt: null, job: { ...about, loads } }, [])).toBe(want)
+  })
+
+  it.each<[string, readonly LoadBrief[], 'running' | 'background']>([
+    ['waits in the background', [staged('waiting')], 'background'],
+    ['runs while a node fetches the files', [staged('starting')], 'running'],
+  ])('a paused install %s', (_, loads, want) => {
+    expect(statusOfOperation({ kind: 'model.install', pausedAt: 'then', job: { ...about, loads } }, [])).toBe(want)
   })
 
   it('is its outcome once it has one', () => {
-    expect(statusOfOperation({ kind: 'model.load', job: { ...about, outcome: 'failed', loads: [nowhere] } }, [])).toBe('failed')
+    expect(statusOfOperation({ kind: 'model.load', pausedAt: null, job: { ...about, outcome: 'failed', loads: [nowhere] } }, [])).toBe(
+      'failed',
+    )
   })
 })

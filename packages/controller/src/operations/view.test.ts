@@ -20,13 +20,14 @@ type Open = {
   node?: Partial<NodeFactsRow>
   since?: number
   held?: boolean
+  paused?: boolean
   ring?: number | null
   plan?: Partial<Plan>
 }
 
 function open(
   name: string,
-  { how = result, bytes = {}, size = null, node = {}, since = 0, held = false, ring = null, plan: planned = {} }: Open = {},
+  { how = result, bytes = {}, size = null, node = {}, since = 0, held = false, paused = false, ring = null, plan: planned = {} }: Open = {},
 ): OperationNodeRecord {
   const about = { nodeId: NodeId.parse(name), backend: BackendName.parse('llama'), kind: 'install', generation: 1, epoch: 1, opId }
   const intent = {
@@ -48,6 +49,7 @@ function open(
     polledAt: null,
     requestedAt: '',
     awaitsRing: held,
+    isPaused: paused,
     rowVersion: 1,
   }
   return { nodeId: name, nodeName: name, ring, status: 'open', record, node: { ...healthy, ...node } }
@@ -59,7 +61,17 @@ function settled(name: string, status: 'success' | 'error' | 'cancelled' | 'skip
 }
 
 const operation = (nodes: OperationNodeRecord[], fields: Partial<OperationRecord> = {}): OperationRecord => ({
-  ...{ id: opId, kind: 'backend.install', backend: 'llama', model: null, requestedBy: 'admin', createdAt: '', finishedAt: null },
+  ...{
+    id: opId,
+    kind: 'backend.install',
+    backend: 'llama',
+    model: null,
+    requestedBy: 'admin',
+    createdAt: '',
+    finishedAt: null,
+    pausedAt: null,
+    dismissedAt: null,
+  },
   ...{ progress: 0, fileName: '', job: null, nodes, ...fields },
 })
 const hears =
@@ -93,6 +105,35 @@ describe('a node of a rollout', () => {
 
   it('that waits for its ring keeps the operation running', () => {
     expect(view([open('n', { how: fresh, held: true, ring: 2 })]).state).toBe('running')
+  })
+})
+
+describe('a node of a paused operation', () => {
+  const failed = { ...waiting, lastFailure: failure, attempts: 2 }
+  it.each<[string, Open, object]>([
+    ['is not begun', { how: fresh }, { status: 'queued', message: 'paused', paused: true }],
+    [
+      'has no next attempt',
+      { how: failed },
+      { status: 'queued', message: 'paused; the last attempt failed: the registry is away', next_retry_at: null, attempts: 2 },
+    ],
+    ['is not begun when it returns', { how: fresh, node: { liveness: 'left' } }, { status: 'queued', message: 'paused' }],
+    ['is being cancelled', { how: { ...waiting, cancelRequested: true } }, { message: 'cancelling', cancelling: true }],
+    ['finishes what it does', { how: result }, { status: 'downloading', message: '' }],
+    ['that is overdue may still end', { how: { ...waiting, isOverdue: true } }, { status: 'running_on_worker' }],
+  ])('%s', (_, how, want) => {
+    expect(view([open('n', { ...how, paused: true })]).nodes).toMatchObject([want])
+  })
+
+  it('the operation says so, in the background once no node works', () => {
+    const pausedAt = '2030-01-01T00:00:00.000Z'
+    const show = (nodes: OperationNodeRecord[], fields: Partial<OperationRecord> = {}) =>
+      viewOperation(operation(nodes, { pausedAt, ...fields }))
+    const held = open('a', { how: fresh, paused: true })
+    expect(show([held])).toMatchObject({ state: 'background', message: 'paused; 0 of 1 nodes done', paused_at: pausedAt })
+    expect(show([held, open('b', { paused: true })])).toMatchObject({ state: 'running' })
+    const ended = show([settled('a', 'success')], { finishedAt: pausedAt })
+    expect([ended.paused_at, ended.message]).toEqual([undefined, 'done'])
   })
 })
 

@@ -13,7 +13,7 @@ import {
 } from '@muster/protocol'
 import type { ReportedBytes, IntentRecord } from '../store/intent-rows.ts'
 import type { JobRecord, OperationNodeRecord, OperationRecord } from '../store/operations.ts'
-import { openIntent, statusOfNode, statusOfOperation } from './nodes.pure.ts'
+import { isFetching, openIntent, statusOfNode, statusOfOperation } from './nodes.pure.ts'
 import type { ReceivedProgress, SourceSilence } from './progress.ts'
 
 /** The progress of an intent since it was last stored, of an epoch from `since` on; null without any. */
@@ -24,7 +24,8 @@ type NodeView = Readonly<{ view: OperationNode; node: NodePresence | null; weigh
 export function viewOperation(operation: OperationRecord, latestProgress: LatestProgress = () => null): OperationView {
   const shown = operation.nodes.map((row) => showNode(row, latestProgress))
   const nodes = shown.map(({ view }) => view)
-  const { job } = operation
+  const { job, finishedAt } = operation
+  const pausedAt = finishedAt === null ? operation.pausedAt : null
   const state = statusOfOperation(
     operation,
     shown.map(({ view, node }) => ({ status: view.status, nextRetryAt: nextOf(view), node })),
@@ -37,15 +38,20 @@ export function viewOperation(operation: OperationRecord, latestProgress: Latest
     backend: operation.backend,
     model: operation.model,
     state,
-    message: job === null ? messageOf(state, shown) : messageOfJob(job, nodes.length === 0 ? '' : messageOf(state, shown)),
+    message: withPause(
+      job === null ? messageOf(state, shown) : messageOfJob(job, nodes.length === 0 ? '' : messageOf(state, shown)),
+      pausedAt === null ? null : { isHeldBack: job !== null && !isFetching(job) && !hasFailed(job) },
+    ),
     progress: state === 'succeeded' ? 100 : Math.max(operation.progress, progressOf(shown)),
     file_name: latest ?? operation.fileName,
     current_bytes: job !== null && nodes.length === 0 ? job.current : sum(counted.map((node) => node.current)),
     total_bytes: job !== null && nodes.length === 0 ? job.total : sum(counted.map((node) => node.total)),
     created_at: operation.createdAt,
-    finished_at: operation.finishedAt,
+    finished_at: finishedAt,
     requested_by: operation.requestedBy,
     ...(job?.outcome === null && job.cancelRequested ? { cancelling: true } : {}),
+    ...(pausedAt === null ? {} : { paused_at: pausedAt }),
+    ...(operation.dismissedAt === null || finishedAt === null ? {} : { dismissed_at: operation.dismissedAt }),
     nodes,
   }
 }
@@ -167,6 +173,15 @@ function progressOf(shown: readonly NodeView[]): number {
 function messageOfJob({ outcome, message, cancelRequested }: JobRecord, ofNodes: string): string {
   if (outcome === null && cancelRequested) return 'cancelling'
   return message === '' ? ofNodes : message
+}
+
+const hasFailed = ({ loads }: JobRecord): boolean =>
+  loads.some(({ purpose, pin, state }) => purpose === 'stage' && pin === null && state === 'failed')
+
+/** `isHeldBack`: the message names work that a resume would begin. */
+function withPause(message: string, paused: { readonly isHeldBack: boolean } | null): string {
+  if (paused === null) return message
+  return paused.isHeldBack || message === '' ? 'paused' : `paused; ${message}`
 }
 
 function messageOf(state: OperationState, shown: readonly NodeView[]): string {

@@ -43,7 +43,7 @@ const stageOf = (moving: Partial<MovingNode> | null, more: Partial<RolloutNodeRe
     ...more,
   }
   const spec = { canary: 1, maxParallel: 1, minHealthyMs: 0 }
-  const record = { backend: 'llama', spec, ring: 1, rings: 1, wellMs: null, waits: null, failure: null, nodes: [node] }
+  const record = { backend: 'llama', spec, ring: 1, rings: 1, wellMs: null, waits: null, failure: null, isPaused: false, nodes: [node] }
   return factsOf(record).nodes[0]?.stage
 }
 

@@ -141,6 +141,7 @@ function beginNext(inRings: readonly RolloutNode[], facts: RolloutFacts): Rollou
   const isProven = inRings.some((node) => isAt(node, 'upgraded'))
   const next = inRings.filter((node) => node.isReachable && isAt(node, 'waiting'))
   if (next.length === 0) return isProven || inRings.every(isOver) ? end(inRings, isProven) : []
+  if (facts.isPaused) return []
   const ring = Math.min(...next.map((node) => node.ring ?? facts.rings))
   // Until a node is proven, the next nodes are canaries, whatever their ring.
   const atOnce = isProven ? facts.spec.maxParallel : facts.spec.canary

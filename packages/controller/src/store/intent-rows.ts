@@ -77,6 +77,8 @@ export interface IntentRecord {
   readonly requestedAt: string
   /** Its ring has not begun, so it is not sent. */
   readonly awaitsRing: boolean
+  /** Every operation that waits for it is paused, so no attempt begins. */
+  readonly isPaused: boolean
   readonly rowVersion: number
 }
 
@@ -103,6 +105,7 @@ export function fromIntentRow(row: IntentRow): IntentRecord {
     polledAt: row.polled_at === null ? null : Date.parse(row.polled_at),
     requestedAt: row.requested_at,
     awaitsRing: row.awaits_ring,
+    isPaused: row.is_paused,
     rowVersion: row.row_version,
   }
 }
@@ -260,7 +263,7 @@ export async function storeIntents(
       select node_id, ${backend}, kind, nextval('intent_generation'), op_id, plan, 'waiting', now(), not node_may_be_tried(node_id), awaits_ring,
         was_sent, replaced, note, total_bytes from given
       on conflict (node_id, backend) do update set kind = excluded.kind, generation = excluded.generation, op_id = excluded.op_id,
-        plan = excluded.plan, state = 'waiting', next_at = excluded.next_at, is_parked = excluded.is_parked, awaits_ring = excluded.awaits_ring,
+        plan = excluded.plan, state = 'waiting', next_at = excluded.next_at, is_parked = excluded.is_parked, awaits_ring = excluded.awaits_ring, is_paused = false,
         was_sent = excluded.was_sent, replaced = excluded.replaced, note = excluded.note, total_bytes = excluded.total_bytes, attempts = 0, last_failure = null,
         cancel_requested = false, wait = null, holder = null, lease_until = null, accepted_at = null, sign_at = null, is_overdue = false,
         finished_at = null, phase = null, file_name = '', current_bytes = 0, percentage = 0, progress_seq = null,

@@ -69,6 +69,9 @@ const claimedOf = (row: ClaimedRow): ClaimedIntent => ({
   isAnswering: row.is_answering,
 })
 
+/** A paused intent finishes the attempt that runs, and begins none. */
+const mayBegin = sql`not (i.is_paused and i.state = 'waiting')`
+
 const nowMs = sql<number>`extract(epoch from now())::float8 * 1000`
 
 /** The `backend` column of the intent for this name, which may be the name of a concrete backend. */
@@ -102,13 +105,13 @@ export class IntentStore {
       with due as (
         select i.node_id, i.backend, n.features, p.incarnation as node_incarnation, p.answering = 'yes' as is_answering
         from intents i join nodes n on n.id = i.node_id join node_pulses p on p.node_id = i.node_id
-        where i.next_at <= now() and not i.is_parked and not i.awaits_ring and not i.cancel_requested ${this.#isReadable('i')}
+        where i.next_at <= now() and not i.is_parked and not i.awaits_ring and not i.cancel_requested and ${mayBegin} ${this.#isReadable('i')}
           and ${nodeTakesCommands} and n.node_type <> 'agent' and not n.draining
           and not (i.kind = 'delete' and exists (
             select from replicas r where r.node_id = i.node_id and r.backend = i.backend and r.state = 'draining'))
           and not exists (
             select from intents older where older.node_id = i.node_id and older.generation < i.generation and not older.cancel_requested and not older.awaits_ring
-              and older.state in ('waiting', 'sending', 'working') ${this.#isReadable('older')} and (older.state = 'sending' or older.state = 'waiting' and older.next_at <= now())
+              and older.state in ('waiting', 'sending', 'working') ${this.#isReadable('older')} and (older.state = 'sending' or older.state = 'waiting' and older.next_at <= now() and not older.is_paused)
           )
         order by i.next_at, i.generation limit ${sql.lit(limit)} for update of i skip locked
       ), claimed as (
@@ -304,8 +307,9 @@ export class IntentStore {
   async outlook(timeouts: { installMs: number; upgradeMs: number }, claimedAt: number): Promise<Outlook> {
     const { rows } = await sql<{ due_ms: number | null; watch_ms: number | null; is_busy: boolean }>`
       select extract(epoch from (
-        select min(next_at) from intents
-        where next_at > to_timestamp(${(claimedAt - roundingMs) / 1000}) and not is_parked and not awaits_ring and not cancel_requested
+        select min(i.next_at) from intents i
+        where i.next_at > to_timestamp(${(claimedAt - roundingMs) / 1000}) and not i.is_parked and not i.awaits_ring and not i.cancel_requested
+          and ${mayBegin}
       ) - now())::float8 * 1000 as due_ms, extract(epoch from min(at) - now())::float8 * 1000 as watch_ms, exists (
         select from intents where state in ('sending', 'working') or state = 'waiting' and cancel_requested
       ) as is_busy
@@ -413,7 +417,8 @@ const applySteps = (given: string) => sql<{ moved: { nodeId: string; backend: st
     update intents i set epoch = s.epoch, attempts = s.attempts, last_failure = nullif(s.last_failure, 'null'), cancel_requested = s.cancel_requested,
       state = s.state, next_at = to_timestamp(s.next_at), was_sent = s.was_sent, wait = s.wait, holder = s.holder,
       lease_until = to_timestamp(s.lease_until), accepted_at = to_timestamp(s.accepted_at), sign_at = to_timestamp(s.sign_at),
-      is_overdue = s.is_overdue, finished_at = case when s.finished_at is not null then clock_timestamp() end, note = coalesce(nullif(s.note, ''), i.note),
+      is_overdue = s.is_overdue, finished_at = case when s.finished_at is not null then clock_timestamp() end,
+      is_paused = i.is_paused and s.finished_at is null, note = coalesce(nullif(s.note, ''), i.note),
       plan = case when s.strategy is null then i.plan else jsonb_set(i.plan, '{strategy}', to_jsonb(s.strategy)) end,
       phase = case when s.state = 'working' then i.phase end,
       percentage = case when s.state = 'applied' then 100 when s.attempts > i.attempts then 0 else i.percentage end,

@@ -71,6 +71,9 @@ interface ModelRow {
   readonly is_unloaded: boolean
 }
 
+/** A paused stage finishes the attempt that runs, and begins none. */
+const mayBegin = sql`not (l.is_paused and l.state in ('waiting', 'failed'))`
+
 const nowMs = sql<number>`extract(epoch from now())::float8 * 1000`
 /**
  * A prefetch waits for its own node, perhaps for weeks, so it is not claimed while that node takes no work. The alias of `loads` is
@@ -102,7 +105,7 @@ export class LoadStore {
   async claim({ holder, leaseMs, limit }: { holder: string; leaseMs: number; limit: number }): Promise<Read<LoadRecord>> {
     const { rows } = await sql<TimedRow>`
       with due as (
-        select l.model, l.purpose, l.ordinal from loads l where l.next_at <= now() and (l.lease_until is null or l.lease_until < now()) ${this.#isReadable('l')}
+        select l.model, l.purpose, l.ordinal from loads l where l.next_at <= now() and (l.lease_until is null or l.lease_until < now()) and ${mayBegin} ${this.#isReadable('l')}
           and not ${awaitsItsNode} and not (l.state in ('waiting', 'failed') and ${choosesNode('l')} and exists (
             select from loads o where o.model = l.model and o.purpose = l.purpose and o.ordinal < l.ordinal and ${choosesNode('o')}
               and o.state in ('waiting', 'failed') and o.next_at <= now()))
@@ -334,7 +337,7 @@ export class LoadStore {
   async nextDue(): Promise<number | null> {
     const { rows } = await sql<{ ms: number | null }>`
       select extract(epoch from min(greatest(next_at, coalesce(lease_until, next_at))) - now())::float8 * 1000 as ms
-      from loads l where next_at is not null and not ${awaitsItsNode} ${this.#isReadable('l')}`.execute(this.#db)
+      from loads l where next_at is not null and ${mayBegin} and not ${awaitsItsNode} ${this.#isReadable('l')}`.execute(this.#db)
     return rows[0]?.ms ?? null
   }
 

@@ -253,6 +253,48 @@ describe('S0.38 an install', () => {
     expect(await shown('stopped')).toMatchObject({ state: 'unloaded' })
   })
 
+  it('that is paused is not begun; one of several that is not paused lets it begin', async () => {
+    const { id } = await install('on-hold', [file])
+    const claimed = async (): Promise<string[]> => {
+      const { rows } = await store.loads.claim({ holder: 'c', leaseMs: 0, limit: 100 })
+      return rows.flatMap(({ load: { model } }) => (model === 'on-hold' ? [model] : []))
+    }
+    expect(await store.pauses.control(id, 'pause', 'admin')).toBe('do')
+    expect(await look(id)).toMatchObject({ state: 'background', message: 'paused', paused_at: expect.any(String) as string })
+    expect(await claimed()).toEqual([])
+    const other = await install('on-hold', [file])
+    expect(await claimed()).toEqual(['on-hold'])
+    expect(await store.modelJobs.cancel(other.id, null)).toBe('done')
+    expect(await claimed()).toEqual([])
+    await move('on-hold', starting(one))
+    expect(await look(id)).toMatchObject({ state: 'running', message: expect.stringMatching(/^paused; fetching files/) as string })
+    await move(
+      'on-hold',
+      sql`state = 'failed', failure = ${failure('backoff')}::jsonb, failed_at = now(), next_at = now(), op_id = null, sign_at = null`,
+    )
+    expect(await claimed()).toEqual([])
+    expect(await store.modelJobs.retry({ id, nodeId: null }, null)).toBe('paused')
+    expect(await store.pauses.control(id, 'resume', 'admin')).toBe('do')
+    expect(await claimed()).toEqual(['on-hold'])
+  })
+
+  it('that waits for its next attempt is tried now, and a load on its node too', async () => {
+    const { id } = await install('hurried', [file])
+    const later = sql`state = 'failed', failure = ${failure('backoff')}::jsonb, failed_at = now(), next_at = now() + interval '1 hour', attempts = 2`
+    await move('hurried', later)
+    await look(id)
+    expect(await store.modelJobs.retry({ id, nodeId: null }, null)).toBe('done')
+    const due = await store.loads.claim({ holder: 'c', leaseMs: 0, limit: 100 })
+    expect(due.rows.map(({ load: each }) => each)).toContainEqual(expect.objectContaining({ model: 'hurried', attempts: 2 }))
+    await create('awaited')
+    const loading = await load('awaited')
+    await move('awaited', sql`${later}, node_id = ${one}`)
+    expect((await look(loading)).nodes).toMatchObject([{ status: 'error', node_id: one }])
+    expect(await store.modelJobs.retry({ id: loading, nodeId: two }, null)).toBe('nothing_failed')
+    expect(await store.modelJobs.retry({ id: loading, nodeId: one }, null)).toBe('done')
+    expect(await store.modelJobs.retry({ id: loading, nodeId: one }, null)).toBe('nothing_failed')
+  })
+
   it('that failed for good can be retried', async () => {
     const { id } = await install('again', [file])
     await move('again', sql`state = 'failed', failure = ${failure('never')}::jsonb, failed_at = now(), next_at = null`)

@@ -15,6 +15,7 @@ import { cancelRemovals, insertRemovals } from './model-removals.ts'
 import { askFor, ensureLoads } from './model-submissions.ts'
 import { lockModel } from './models.ts'
 import { hurryNodeLoad, stageOn } from './node-models.ts'
+import { endPause, isPaused, updatePausedStage } from './paused-work.ts'
 import type { CancelResult, RetryResult } from './reopen.ts'
 import { retryConflicts } from './errors.ts'
 import type { Database } from './tables.ts'
@@ -25,6 +26,8 @@ type Tx = Transaction<Database>
 export interface Job {
   readonly id: OperationId
   readonly kind: ModelOperationKind
+  /** The name of the model, which may be deleted. */
+  readonly name: ModelName
   readonly cancelRequested: boolean
   /** The number of replicas of a `model.load`. */
   readonly replicas: number
@@ -53,6 +56,7 @@ export type CallOff = Readonly<{ nodeId: NodeId; opId: OperationId }>
 interface JobRow {
   readonly id: string
   readonly kind: ModelOperationKind
+  readonly name: string
   readonly cancel_requested: boolean
   readonly replicas: number
   readonly node_id: string | null
@@ -117,6 +121,7 @@ export class ModelJobStore {
     return await this.#inTurn({ id, once }, async (tx, { kind, model }) => {
       const job = await lockJob(tx, id)
       if (job === null) return 'already_finished'
+      await endPause(tx, id, { backend: null, model })
       if (kind === 'model.load') await askForReady(tx, model)
       // The configuration is already deleted; files that were not deleted yet stay.
       if (kind === 'model.delete') await cancelRemovals(tx, { operationId: id }, 'cancelled: the files stay on the node')
@@ -129,9 +134,10 @@ export class ModelJobStore {
     })
   }
 
-  /** Starts the failed part again, on all nodes or on one. */
+  /** Starts the failed part again, on all nodes or on one. While the operation is open, the next attempts are due at once. */
   async retry({ id, nodeId }: { id: OperationId; nodeId: NodeId | null }, once: IdempotencyKey | null): Promise<RetryResult> {
     return await this.#inTurn({ id, once }, async (tx, { kind, model, outcome }) => {
+      if (outcome === null) return await hurry(tx, { id, kind, model, nodeId })
       if (outcome !== 'failed') return 'nothing_failed'
       const failed = await failedNodes(tx, id, nodeId)
       if (kind === 'model.delete') return await retryDelete(tx, { id, model, failed })
@@ -177,6 +183,7 @@ async function lockJob(tx: Tx, id: OperationId): Promise<Job | null> {
   return {
     id,
     kind: row.kind,
+    name: ModelName.parse(row.name),
     cancelRequested: row.cancel_requested,
     replicas: row.replicas,
     nodeId: row.node_id === null ? null : NodeId.parse(row.node_id),
@@ -195,7 +202,7 @@ async function lockJob(tx: Tx, id: OperationId): Promise<Job | null> {
 
 async function readJob(tx: Tx, id: OperationId): Promise<JobRow> {
   const { rows } = await sql<JobRow>`
-    select o.id, o.kind, o.cancel_requested, coalesce((o.options ->> 'replicas')::int, 1) as replicas, o.options ->> 'node_id' as node_id, m.name is not null as exists, m.is_unloaded, m.requested_replicas,
+    select o.id, o.kind, o.model as name, o.cancel_requested, coalesce((o.options ->> 'replicas')::int, 1) as replicas, o.options ->> 'node_id' as node_id, m.name is not null as exists, m.is_unloaded, m.requested_replicas,
       m.config -> 'scheduling' as scheduling,
       (${loadsOf(sql`m.name`)}) as loads,
       coalesce((select jsonb_agg(jsonb_build_object('id', n.node_id, 'status', n.status, 'shown', n.shown) order by n.node_id)
@@ -237,13 +244,14 @@ const isStaging = ({ id, kind, loads }: Job): boolean =>
       (kind === 'model.install' ? load.pin === null : kind === 'model.prefetch' && load.operationId === id),
   )
 
-async function endWith(tx: Tx, { id, kind }: Job, { outcome, message }: NonNullable<Verdict['end']>): Promise<void> {
+async function endWith(tx: Tx, { id, kind, name: model }: Job, { outcome, message }: NonNullable<Verdict['end']>): Promise<void> {
   await new ModelOperationStore(tx).finish(id, outcome, message)
   if (kind === 'model.prefetch') await tx.deleteFrom('loads').where('operation_id', '=', id).where('purpose', '=', 'stage').execute()
   // A stage load is done when the files are present. Other operations that wait for it have the same end; they are decided first.
   if (kind === 'model.install')
     await sql`delete from loads l using operations o where o.id = ${id} and l.model = o.model and l.purpose = 'stage' and l.pinned_node_id is null
       and not exists (select from operations p where p.model = o.model and p.kind = 'model.install' and p.finished_at is null)`.execute(tx)
+  if (kind === 'model.install') await updatePausedStage(tx, model)
 }
 
 /** Keeps the ready replicas and gives up those that are still loading. */
@@ -252,6 +260,39 @@ async function askForReady(tx: Tx, model: ModelName): Promise<void> {
     update models m set requested_replicas = least(m.requested_replicas, (select count(*) from loads l where l.model = m.name and l.purpose = 'serve' and l.state = 'ready')::int),
       updated_at = now()
     where m.name = ${model}`.execute(tx)
+}
+
+interface HurriedJob {
+  readonly id: OperationId
+  readonly kind: ModelOperationKind
+  readonly model: ModelName
+  readonly nodeId: NodeId | null
+}
+
+/** Makes the next attempts due at once; attempts and failures stay. */
+async function hurry(tx: Tx, { id, kind, model, nodeId }: HurriedJob): Promise<'done' | 'nothing_failed' | 'paused'> {
+  if (await isPaused(tx, id)) return 'paused'
+  if (kind === 'model.unload') return 'nothing_failed'
+  const isThere = sql`(${nodeId}::text is null or node_id = ${nodeId})`
+  const waiting =
+    kind === 'model.delete'
+      ? sql`update model_removals set next_at = now()
+          where operation_id = ${id} and last_failure is not null and next_at > now() and lease_until is null and ${isThere}`
+      : sql`update loads set next_at = now(), row_version = row_version + 1
+          where model = ${model} and ${loadsOf({ id, kind })} and state = 'failed' and next_at > now()
+            and (${isThere} or pinned_node_id = ${nodeId})`
+  const { numAffectedRows = 0n } = await waiting.execute(tx)
+  if (numAffectedRows === 0n) return 'nothing_failed'
+  await sql`update operation_nodes set next_retry_at = now()
+    where operation_id = ${id} and status = 'open' and next_retry_at > now() and ${isThere}`.execute(tx)
+  await sql`select record_change('operation', ${id}, false)`.execute(tx)
+  return 'done'
+}
+
+/** A prefetch has a load for each of its nodes; an install shares one, which any node may have. */
+function loadsOf({ id, kind }: Pick<HurriedJob, 'id' | 'kind'>) {
+  if (kind === 'model.load') return sql`purpose = 'serve'`
+  return kind === 'model.prefetch' ? sql`purpose = 'stage' and operation_id = ${id}` : sql`purpose = 'stage' and pinned_node_id is null`
 }
 
 async function failedNodes(tx: Tx, id: OperationId, nodeId: NodeId | null): Promise<NodeId[]> {
@@ -301,6 +342,8 @@ async function retryPrefetch(
 }
 
 async function reopen(tx: Tx, id: OperationId): Promise<void> {
-  await sql`update operations set outcome = null, message = '', finished_at = null, cancel_requested = false where id = ${id}`.execute(tx)
+  await sql`update operations set outcome = null, message = '', finished_at = null, dismissed_at = null, cancel_requested = false where id = ${id}`.execute(
+    tx,
+  )
   await sql`select record_change('operation', ${id}, false)`.execute(tx)
 }

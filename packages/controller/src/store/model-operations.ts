@@ -185,7 +185,7 @@ async function endOperation(tx: Db, id: string, { outcome, message }: { outcome:
       percentage = case when ${status} = 'success' then 100 else percentage end, finished_at = now()
     where operation_id = ${id} and status = 'open'`.execute(tx)
   await sql`
-    update operations set outcome = ${outcome}, message = ${message}, finished_at = now(),
+    update operations set outcome = ${outcome}, message = ${message}, finished_at = now(), paused_at = null,
       progress = case when ${outcome} = 'succeeded' then 100 else progress end
     where id = ${id}`.execute(tx)
 }

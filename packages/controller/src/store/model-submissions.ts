@@ -5,6 +5,7 @@ import { sql, type Kysely, type Transaction } from 'kysely'
 import { ModelOperationStore, type ModelOperationKind } from './model-operations.ts'
 import { insertRemovals } from './model-removals.ts'
 import { createModel, lockModel } from './models.ts'
+import { updatePausedStage } from './paused-work.ts'
 import { retryConflicts } from './errors.ts'
 import type { Database } from './tables.ts'
 import { remember, type IdempotencyKey } from './submissions.ts'
@@ -151,6 +152,7 @@ export async function ensureLoads(
       holder = null, lease_until = null, phase = null, file_name = '', current_bytes = 0, total_bytes = 0, progress_seq = null,
       row_version = l.row_version + 1
     where l.state in ('waiting', 'failed') or l.purpose = 'stage' and l.state = 'ready'`.execute(tx)
+  if (purpose === 'stage') await updatePausedStage(tx, model)
 }
 
 export type ConcernedNode = Readonly<{ id: NodeId; name: string }>

@@ -84,6 +84,8 @@ export interface OperationRecord {
   readonly requestedBy: string
   readonly createdAt: string
   readonly finishedAt: string | null
+  readonly pausedAt: string | null
+  readonly dismissedAt: string | null
   /** The highest percentage shown so far. */
   readonly progress: number
   readonly fileName: string
@@ -125,8 +127,10 @@ export class OperationStore {
     this.#reader = reader
   }
 
-  async list(filter: OperationFilter): Promise<OperationRecord[]> {
-    const base = this.#select().orderBy('created_at', 'desc').orderBy('id')
+  /** `isDismissedShown`: includes operations that were dismissed. */
+  async list(filter: OperationFilter, isDismissedShown = false): Promise<OperationRecord[]> {
+    const all = this.#select().orderBy('created_at', 'desc').orderBy('id')
+    const base = isDismissedShown ? all : all.where('dismissed_at', 'is', null)
     if (filter === 'active') return await this.#withNodes(await base.where('finished_at', 'is', null).execute())
     const rows = await (filter === 'all' ? base : base.where('finished_at', 'is not', null)).limit(maxListed).execute()
     return await this.#withNodes(rows)
@@ -193,7 +197,7 @@ export class OperationStore {
         count(*) filter (where state = 'dead') as dead,
         count(*) filter (where finished_at is null and is_overdue) as running_on_worker,
         coalesce(sum(attempts) filter (where finished_at is null), 0)::int as attempts,
-        coalesce(extract(epoch from now() - min(requested_at) filter (where state = 'waiting')), 0)::float8 as oldest_seconds
+        coalesce(extract(epoch from now() - min(requested_at) filter (where state = 'waiting' and not is_paused)), 0)::float8 as oldest_seconds
       from intents`.execute(this.#db)
     const [row] = rows
     return {
@@ -242,6 +246,8 @@ export class OperationStore {
         createdAt: row.created_at,
         // Read together with the nodes, so that a finished operation has its end.
         finishedAt: own[0] === undefined ? row.finished_at : own[0].operation_finished_at,
+        pausedAt: row.paused_at,
+        dismissedAt: row.dismissed_at,
         progress: own[0]?.operation_progress ?? row.progress,
         fileName: row.file_name,
         job: row.model === null ? null : jobOf(own[0]?.job ?? row, row.loads),

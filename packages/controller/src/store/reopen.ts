@@ -4,13 +4,14 @@ import { sql, type Kysely, type Transaction } from 'kysely'
 import { fromIntentRow, type IntentRow, lockNodes, Plan, storeIntents } from './intent-rows.ts'
 import { applyIntents } from './intents.ts'
 import { retryConflicts } from './errors.ts'
+import { deriveIntentPauses, endPause, isPaused } from './paused-work.ts'
 import { tryRead } from './readable-rows.ts'
 import type { Database } from './tables.ts'
 import { lockBackend, remember, type IdempotencyKey } from './submissions.ts'
 
 type Tx = Transaction<Database>
 export type CancelResult = 'done' | 'unknown' | 'already_finished'
-export type RetryResult = 'done' | 'unknown' | 'nothing_failed' | 'superseded' | 'rolling_out' | 'returning'
+export type RetryResult = 'done' | 'unknown' | 'nothing_failed' | 'superseded' | 'rolling_out' | 'returning' | 'paused'
 
 /** Cancelling involves neither chance nor backoff. */
 const noRetry = { retry: { baseMs: 0, maxMs: 0, maxAttempts: 1 }, chance: 0 }
@@ -23,7 +24,7 @@ export class ReopenStore {
   }
 
   async cancel(id: OperationId, once: IdempotencyKey | null): Promise<CancelResult> {
-    return await this.#inTurn({ id, once }, async (tx) => {
+    return await this.#inTurn({ id, once }, async (tx, backend) => {
       const { rows } = await sql<{ node_id: string; is_shared: boolean; intent: IntentRow; now_ms: number }>`
         select n.node_id, to_jsonb(i) as intent, extract(epoch from now())::float8 * 1000 as now_ms, exists (
           select from operation_nodes o where o.generation = n.generation and o.status = 'open' and o.operation_id <> n.operation_id
@@ -56,13 +57,18 @@ export class ReopenStore {
           return to === null ? [] : [{ from, to, event: 'cancel_requested', detail: { operation: id } }]
         })
       await applyIntents(tx, steps)
+      await endPause(tx, id, { backend, model: null })
       return 'done'
     })
   }
 
-  /** Reopens failed and dead nodes, and those that a failed rollout called off: all of them, or one. */
+  /**
+   * Reopens failed and dead nodes, and those that a failed rollout called off: all of them, or one. Nodes that wait for their next
+   * attempt are tried now.
+   */
   async retry({ id, nodeId }: { id: OperationId; nodeId: NodeId | null }, once: IdempotencyKey | null): Promise<RetryResult> {
-    return await this.#inTurn({ id, once }, async (tx) => {
+    return await this.#inTurn({ id, once }, async (tx, backend) => {
+      if (await isPaused(tx, id)) return 'paused'
       await lockNodes(tx, sql`select node_id from operation_nodes where operation_id = ${id}`)
       // A rollback ends as applied. An open rollout decides about its nodes. A failed one has called off those that came later.
       const { rows: failed } = await sql<{ node_id: string; is_current: boolean; rollout: 'running' | 'returning' | null }>`
@@ -74,12 +80,15 @@ export class ReopenStore {
         where n.operation_id = ${id} and (${nodeId}::text is null or n.node_id = ${nodeId}) and (n.status = 'error'
           or n.status = 'cancelled' and i.state = 'cancelled' and n.ring is not null
             and exists (select from rollouts r where r.operation_id = n.operation_id and r.state = 'failed'))`.execute(tx)
-      if (failed.length === 0) return 'nothing_failed'
+      const isHurried = await hurry(tx, id, nodeId)
+      if (failed.length === 0) return isHurried ? 'done' : 'nothing_failed'
       const current = failed.filter((row) => row.is_current)
-      if (current.length === 0) return 'superseded'
+      if (current.length === 0) return isHurried ? 'done' : 'superseded'
       const open = current.filter((row) => row.rollout === null).map((row) => row.node_id)
+      if (open.length === 0 && isHurried) return 'done'
       if (open.length === 0) return current.some((row) => row.rollout === 'returning') ? 'returning' : 'rolling_out'
       await reopen(tx, id, open)
+      await deriveIntentPauses(tx, backend)
       return 'done'
     })
   }
@@ -106,19 +115,38 @@ export class ReopenStore {
     )
   }
 
-  async #inTurn<T>({ id, once }: { id: OperationId; once: IdempotencyKey | null }, work: (tx: Tx) => Promise<T>): Promise<T | 'unknown'> {
+  async #inTurn<T>(
+    { id, once }: { id: OperationId; once: IdempotencyKey | null },
+    work: (tx: Tx, backend: string) => Promise<T>,
+  ): Promise<T | 'unknown'> {
     return await retryConflicts(() =>
       this.#db.transaction().execute(async (tx) => {
         const operation = await tx.selectFrom('operations').select('backend').where('id', '=', id).executeTakeFirst()
         if (operation === undefined) return 'unknown'
-        await lockBackend(tx, operation.backend ?? '')
-        const outcome = await work(tx)
+        const backend = operation.backend ?? ''
+        await lockBackend(tx, backend)
+        const outcome = await work(tx, backend)
         // A request that changed nothing is not stored, because it may succeed later.
         if (outcome === 'done' && once !== null) await remember(tx, { ...once, status: 202, response: {} })
         return outcome
       }),
     )
   }
+}
+
+/** False: no node waits for its next attempt. */
+async function hurry(tx: Tx, id: OperationId, nodeId: NodeId | null): Promise<boolean> {
+  const { rows } = await sql<{ intent: IntentRow; now_ms: number }>`
+    select to_jsonb(i) as intent, extract(epoch from now())::float8 * 1000 as now_ms
+    from operation_nodes n join intents i on i.generation = n.generation
+    where n.operation_id = ${id} and n.status = 'open' and (${nodeId}::text is null or n.node_id = ${nodeId})
+      and i.state = 'waiting' and i.last_failure is not null and not i.is_parked order by i.node_id for update of i`.execute(tx)
+  const steps = rows.flatMap(({ intent, now_ms: now }) => {
+    const from = tryRead(() => fromIntentRow(intent))
+    const to = from === null ? null : stepIntent(from.intent, { type: 'hurried' }, { now, ...noRetry })
+    return from === null || to === null ? [] : [{ from, to, event: 'hurried', detail: { operation: id } }]
+  })
+  return (await applyIntents(tx, steps)).length > 0
 }
 
 /** Nodes whose intent is applied and whose replicas are still watched. */

@@ -90,6 +90,8 @@ export interface RolloutRecord {
   readonly waits: Readonly<{ left: number; ms: number }> | null
   /** The reason of the rollback; null: there is none. */
   readonly failure: Failure | null
+  /** The operation is paused: no further node begins. */
+  readonly isPaused: boolean
   /** Sorted by name. */
   readonly nodes: readonly RolloutNodeRecord[]
 }
@@ -183,6 +185,7 @@ interface Row {
   readonly waits_for: number | null
   readonly waits_ms: number | null
   readonly failure: unknown
+  readonly is_paused: boolean
   readonly node_id: string
   readonly node_name: string
   readonly ring: number | null
@@ -219,6 +222,7 @@ function rolloutOf(rows: readonly Row[]): RolloutRecord {
     wellMs: first.well_ms,
     waits: first.waits_for === null ? null : { left: first.waits_for, ms: first.waits_ms ?? 0 },
     failure: first.failure === null ? null : Failure.parse(first.failure),
+    isPaused: first.is_paused,
     nodes: rows.map(nodeOf),
   }
 }
@@ -244,7 +248,7 @@ const nodeOf = (row: Row): RolloutNodeRecord => ({
 // One row per node with an intent of the operation. An intent belongs to the rollout while it has the ID of the operation: a
 // superseded intent does not, and an intent that other operations joined continues when this operation is cancelled.
 const selectRollout = (id: OperationId) => sql<Row>`
-  select r.backend, r.spec, r.ring as rollout_ring, r.rings, r.failure,
+  select r.backend, r.spec, r.ring as rollout_ring, r.rings, r.failure, op.paused_at is not null as is_paused,
     (extract(epoch from now() - r.well_since) * 1000)::float8 as well_ms,
     r.waits_for, (extract(epoch from now() - r.waits_since) * 1000)::float8 as waits_ms,
     n.node_id, n.node_name, n.ring, shown.message,
@@ -255,6 +259,7 @@ const selectRollout = (id: OperationId) => sql<Row>`
     case when i.plan ? 'rollback' then coalesce(i.plan -> 'rollback' ->> 'error', '') end as rollback_error,
     case when shown.message is not null then ${moving} end as moving
   from rollouts r
+  join operations op on op.id = r.operation_id
   join operation_nodes n on n.operation_id = r.operation_id and n.status <> 'skipped'
   left join intents i on i.node_id = n.node_id and i.backend = r.backend and i.op_id = r.operation_id
   left join nodes d on d.id = n.node_id

@@ -140,6 +140,7 @@ create table intents (
   polled_at timestamp with time zone,
   requested_at timestamp with time zone not null default now(),
   row_version bigint not null default 0,
+  is_paused boolean not null default false,
   constraint intents_pkey PRIMARY KEY (node_id, backend),
   constraint intents_generation_key UNIQUE (generation),
   constraint intents_node_id_fkey FOREIGN KEY (node_id) REFERENCES nodes(id) ON DELETE CASCADE,
@@ -166,7 +167,8 @@ END),
   constraint intents_phase_check CHECK ((phase = ANY (ARRAY['resolving'::text, 'downloading'::text, 'extracting'::text, 'starting'::text]))),
   constraint intents_state_check CHECK ((state = ANY (ARRAY['waiting'::text, 'sending'::text, 'working'::text, 'applied'::text, 'failed'::text, 'dead'::text, 'cancelled'::text]))),
   constraint intents_total_bytes_check CHECK ((total_bytes >= 0)),
-  constraint intents_wait_check CHECK ((wait = ANY (ARRAY['result'::text, 'reply'::text, 'another_try'::text])))
+  constraint intents_wait_check CHECK ((wait = ANY (ARRAY['result'::text, 'reply'::text, 'another_try'::text]))),
+  constraint paused_intent_is_open CHECK (((NOT is_paused) OR (finished_at IS NULL)))
 );
 
 create table join_tokens (
@@ -207,6 +209,7 @@ create table loads (
   note text not null default ''::text,
   requested_at timestamp with time zone not null default now(),
   row_version bigint not null default 0,
+  is_paused boolean not null default false,
   constraint loads_pkey PRIMARY KEY (model, purpose, ordinal),
   constraint loads_model_fkey FOREIGN KEY (model) REFERENCES models(name) ON DELETE CASCADE,
   constraint loads_node_id_fkey FOREIGN KEY (node_id) REFERENCES nodes(id) ON DELETE SET NULL,
@@ -227,7 +230,8 @@ END),
   constraint loads_phase_check CHECK ((phase = ANY (ARRAY['resolving'::text, 'downloading'::text, 'extracting'::text, 'starting'::text]))),
   constraint loads_purpose_check CHECK ((purpose = ANY (ARRAY['serve'::text, 'stage'::text]))),
   constraint loads_state_check CHECK ((state = ANY (ARRAY['waiting'::text, 'installing'::text, 'starting'::text, 'ready'::text, 'failed'::text]))),
-  constraint loads_total_bytes_check CHECK ((total_bytes >= 0))
+  constraint loads_total_bytes_check CHECK ((total_bytes >= 0)),
+  constraint only_stages_are_paused CHECK (((NOT is_paused) OR (purpose = 'stage'::text)))
 );
 
 create table login_links (
@@ -417,7 +421,11 @@ create table operations (
   current_bytes bigint not null default 0,
   total_bytes bigint not null default 0,
   cancel_requested boolean not null default false,
+  paused_at timestamp with time zone,
+  dismissed_at timestamp with time zone,
   constraint operations_pkey PRIMARY KEY (id),
+  constraint dismissed_is_finished CHECK (((dismissed_at IS NULL) OR (finished_at IS NOT NULL))),
+  constraint operation_can_be_paused CHECK (((paused_at IS NULL) OR (backend IS NOT NULL) OR (kind = 'model.install'::text))),
   constraint operation_is_about_one_thing CHECK (((backend IS NULL) <> (model IS NULL))),
   constraint operations_current_bytes_check CHECK ((current_bytes >= 0)),
   constraint operations_id_check CHECK ((id ~ '^[A-Za-z0-9_-]{1,64}$'::text)),
@@ -429,7 +437,8 @@ create table operations (
 CASE
     WHEN (model IS NULL) THEN (outcome IS NULL)
     ELSE ((finished_at IS NULL) = (outcome IS NULL))
-END)
+END),
+  constraint paused_is_open CHECK (((paused_at IS NULL) OR (finished_at IS NULL)))
 );
 
 create table replicas (
@@ -594,6 +603,8 @@ CREATE INDEX operation_nodes_proving ON public.operation_nodes USING btree (prov
 CREATE INDEX operations_active ON public.operations USING btree (created_at DESC) WHERE (finished_at IS NULL);
 
 CREATE INDEX operations_finished ON public.operations USING btree (finished_at DESC) WHERE (finished_at IS NOT NULL);
+
+CREATE INDEX operations_paused ON public.operations USING btree (backend, model) WHERE (paused_at IS NOT NULL);
 
 CREATE INDEX replicas_by_node ON public.replicas USING btree (node_id) WHERE (state <> 'exited'::text);
 
@@ -828,7 +839,7 @@ CREATE OR REPLACE FUNCTION public.update_finished_at(wanted text)
 AS $function$
 begin
   perform from operations where id = wanted for no key update;
-  update operations o set finished_at = case when o.finished_at is null then now() end
+  update operations o set finished_at = case when o.finished_at is null then now() end, paused_at = null, dismissed_at = null
   where o.id = wanted and o.backend is not null
     and (o.finished_at is null) <> exists (select from operation_nodes n where n.operation_id = o.id and n.finished_at is null);
 end

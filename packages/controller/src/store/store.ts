@@ -16,6 +16,7 @@ import { ModelSubmissionStore } from './model-submissions.ts'
 import { NodeModelStore } from './node-models.ts'
 import { NodeStore } from './nodes.ts'
 import { OperationStore } from './operations.ts'
+import { PauseStore } from './pauses.ts'
 import { PlacementStore } from './placement.ts'
 import { PulseStore } from './pulses.ts'
 import { createRowReader } from './readable-rows.ts'
@@ -55,6 +56,7 @@ export function createStore(db: Kysely<Database>, log: Log = silentLog) {
     nodeModels: new NodeModelStore(db),
     nodes: new NodeStore(db),
     operations: new OperationStore(db, reader),
+    pauses: new PauseStore(db),
     placement: new PlacementStore(db),
     pulses: new PulseStore(db),
     reopen: new ReopenStore(db),

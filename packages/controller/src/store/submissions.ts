@@ -7,6 +7,7 @@ import { beginRollout, type RolloutPlace } from './rollout-writes.ts'
 import { decideSubmission, replacedBy, type RolloutSpec } from './operation-nodes.pure.ts'
 import { fromIntentRow, type IntentRecord, lockNodes, type Plan, storeIntents } from './intent-rows.ts'
 import { retryConflicts } from './errors.ts'
+import { deriveIntentPauses } from './paused-work.ts'
 import { tryRead } from './readable-rows.ts'
 import type { Database } from './tables.ts'
 
@@ -136,6 +137,7 @@ async function submitOne(tx: Tx, given: Submission): Promise<void> {
       return row === undefined || row.plan.digest === node.plan.digest ? [] : [{ ...node, row }]
     }),
   )
+  await deriveIntentPauses(tx, backend)
   await sql`
     select record_change(kind, id, false) from (
       select 0 as rank, 'node' as kind, unnest(${planned.map((node) => node.nodeId)}::text[]) as id

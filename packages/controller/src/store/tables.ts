@@ -120,6 +120,7 @@ export interface IntentsTable {
   polled_at: Timestamp | null
   requested_at: Defaulted<Timestamp>
   row_version: Defaulted<number>
+  is_paused: Defaulted<boolean>
 }
 
 export interface JoinTokensTable {
@@ -158,6 +159,7 @@ export interface LoadsTable {
   note: Defaulted<string>
   requested_at: Defaulted<Timestamp>
   row_version: Defaulted<number>
+  is_paused: Defaulted<boolean>
 }
 
 export interface LoginLinksTable {
@@ -310,6 +312,8 @@ export interface OperationsTable {
   current_bytes: Defaulted<number>
   total_bytes: Defaulted<number>
   cancel_requested: Defaulted<boolean>
+  paused_at: Timestamp | null
+  dismissed_at: Timestamp | null
 }
 
 export interface ReplicasTable {

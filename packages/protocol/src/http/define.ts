@@ -32,6 +32,11 @@ export interface Route<
   readonly status?: SuccessStatus
   /** Another status that a handler may choose. */
   readonly otherStatus?: SuccessStatus
+  /**
+   * `localai`: a route for scripts that were written for LocalAI. Errors have LocalAI's form, keys may be in `x-api-key` or
+   * `xi-api-key`, and unknown fields of the body are ignored.
+   */
+  readonly dialect?: 'localai'
 }
 
 export const route = <P extends z.ZodType, Q extends z.ZodType, B extends z.ZodType, R extends z.ZodType>(

@@ -50,6 +50,8 @@ export const OperationNode = z.object({
   returning: z.boolean().optional(),
   /** The source of the download has delivered nothing since then; the message says why, if the source does. */
   source_silent_since: z.string().optional(),
+  /** Its operation is paused, so no attempt begins. */
+  paused: z.boolean().optional(),
   /** The last heartbeat of an absent node that the operation waits for. */
   last_seen_at: z.string().optional(),
 })
@@ -71,6 +73,10 @@ export const OperationView = z.object({
   requested_by: z.string(),
   /** Cancelled by an administrator, and not ended yet. */
   cancelling: z.boolean().optional(),
+  /** Since then no further node is begun. */
+  paused_at: z.string().optional(),
+  /** An administrator has hidden it from the lists. */
+  dismissed_at: z.string().optional(),
   nodes: z.array(OperationNode),
 })
 export type OperationView = z.infer<typeof OperationView>
@@ -91,13 +97,30 @@ const params = z.object({ id: OperationId })
 export const OperationFilter = z.enum(['active', 'finished', 'all'])
 export type OperationFilter = z.infer<typeof OperationFilter>
 
+const control = (name: 'pause' | 'resume' | 'dismiss', summary: string) =>
+  route({
+    method: 'POST',
+    path: `/api/operations/:id/${name}`,
+    access: 'admin',
+    summary,
+    params,
+    body: z.strictObject({}),
+    response: OperationView,
+  })
+
 export const operationRoutes = {
   list: route({
     method: 'GET',
     path: '/api/operations',
     access: 'read',
-    summary: 'List operations, newest first; `active` ones (including background ones) by default',
-    query: z.object({ state: OperationFilter.default('active') }),
+    summary: 'List operations, newest first; `active` ones (including background ones) by default; dismissed ones with `dismissed=true`',
+    query: z.object({
+      state: OperationFilter.default('active'),
+      dismissed: z
+        .enum(['true', 'false'])
+        .optional()
+        .transform((value) => value === 'true'),
+    }),
     response: z.object({ operations: z.array(OperationView) }),
   }),
   get: route({ method: 'GET', path: '/api/operations/:id', access: 'read', summary: 'Get an operation', params, response: OperationView }),
@@ -123,10 +146,13 @@ export const operationRoutes = {
     method: 'POST',
     path: '/api/operations/:id/retry',
     access: 'admin',
-    summary: 'Retry failed nodes: one, or all',
+    summary: 'Retry failed nodes, and try nodes now that wait for their next attempt: one, or all',
     params,
     body: z.strictObject({ node_id: NodeId.optional() }),
     response: OperationView,
     status: 202,
   }),
+  pause: control('pause', 'Pause an operation: no further node is begun, running nodes finish their attempt'),
+  resume: control('resume', 'Resume a paused operation'),
+  dismiss: control('dismiss', 'Dismiss a finished operation: lists leave it out'),
 }

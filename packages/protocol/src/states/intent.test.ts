@@ -65,6 +65,21 @@ describe('an intent', () => {
     ['is not claimed twice', sending(), claimed, null],
     ['is not claimed while the worker has it', working(), claimed, null],
     ['is taken on', sending(), { type: 'accepted' }, { state: 'working', attempts: 0 }],
+    [
+      'that waits for its next attempt is tried now, and keeps its attempts',
+      waiting({ nextAt: 9_000, lastFailure: soft, attempts: 3 }),
+      { type: 'hurried' },
+      { state: 'waiting', nextAt: 1_000, attempts: 3, lastFailure: soft },
+    ],
+    ['that is due is not hurried', waiting({ lastFailure: soft, attempts: 1 }), { type: 'hurried' }, null],
+    ['that has not failed is not hurried', waiting({ nextAt: 9_000 }), { type: 'hurried' }, null],
+    [
+      'that is being cancelled is not hurried',
+      waiting({ nextAt: 9_000, lastFailure: soft, cancelRequested: true }),
+      { type: 'hurried' },
+      null,
+    ],
+    ['that the worker has is not hurried', working({ lastFailure: soft }), { type: 'hurried' }, null],
     ['that ended meanwhile is not taken on', ended, { type: 'accepted' }, null],
     [
       'S2.9 whose fate is unknown is sent again, and no attempt is counted',

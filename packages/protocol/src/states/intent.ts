@@ -85,6 +85,8 @@ export type IntentEvent =
   | Readonly<{ type: 'failed'; failure: Failure; epoch: number | null; mayRun?: boolean }>
   | Readonly<{ type: 'cancelled_on_worker'; failure: Failure; epoch: number | null }>
   | Readonly<{ type: 'cancel_requested' }>
+  /** An administrator does not want to wait for the next attempt. */
+  | Readonly<{ type: 'hurried' }>
   /** It cannot be carried out on its node any more; the worker is not involved. */
   | Readonly<{ type: 'withdrawn'; note: string }>
 
@@ -128,11 +130,18 @@ export function stepIntent(intent: Intent, event: IntentEvent, facts: StepFacts)
       if (intent.state === 'waiting' && !intent.wasSent && intent.replaced.length === 0)
         return ended(common, 'cancelled', 'cancelled', facts)
       return intent.cancelRequested ? null : { ...intent, cancelRequested: true }
+    case 'hurried':
+      return awaitsRetry(intent, facts.now) ? { ...intent, nextAt: facts.now } : null
     case 'withdrawn':
       return ended(common, 'cancelled', event.note, facts)
     default:
       return unreachable(event)
   }
+}
+
+/** An attempt failed, and the next one is not due yet. */
+function awaitsRetry(intent: OpenIntent, now: number): intent is Extract<OpenIntent, { state: 'waiting' }> {
+  return intent.state === 'waiting' && intent.lastFailure !== null && !intent.cancelRequested && intent.nextAt > now
 }
 
 export function isDue(intent: OpenIntent, now: number): boolean {

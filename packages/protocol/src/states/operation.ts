@@ -31,6 +31,13 @@ export function viewOpenIntent(intent: OpenIntent, node: NodePresence, hasProgre
   return intent.cancelRequested ? { ...shown, message: 'cancelling' } : shown
 }
 
+/** Its operations are paused, and no attempt runs that could finish. */
+export const isHeldBack = (intent: OpenIntent, isPaused: boolean): boolean =>
+  isPaused && intent.state === 'waiting' && !intent.cancelRequested && !intent.isOverdue
+
+export const pausedMessage = ({ lastFailure }: OpenIntent): string =>
+  lastFailure === null ? 'paused' : `paused; the last attempt failed: ${lastFailure.message}`
+
 /** A node that is not heard may have finished, failed or stopped. */
 export const overdueMessage = (node: NodePresence): string =>
   isSilent(node)

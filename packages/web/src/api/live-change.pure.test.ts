@@ -1,6 +1,6 @@
-import { NodeView } from '@muster/protocol'
+import { NodeView, type OperationFilter, type OperationView } from '@muster/protocol'
 import { expect, it } from 'vitest'
-import { appendSample, type NodeHistory } from './live-change.pure.ts'
+import { appendSample, matchesFilter, type NodeHistory } from './live-change.pure.ts'
 
 const node = (seen: string | null, inFlight = 0): NodeView =>
   NodeView.parse({
@@ -27,4 +27,14 @@ it('drops samples older than an hour, and ignores a node without heartbeat', () 
   const history = appendSample(empty, node(at('12:00:00'), 1))
   expect(seen(appendSample(history, node(at('13:00:00'), 2)))).toEqual([['13:00:00', 2]])
   expect(appendSample(history, node(null))).toBe(history)
+})
+
+it.each<[OperationView['state'], string | undefined, OperationFilter[]]>([
+  ['running', undefined, ['active', 'all']],
+  ['background', undefined, ['active', 'all']],
+  ['failed', undefined, ['finished', 'all']],
+  ['failed', 'then', ['all']],
+])('an operation that is %s and was dismissed %s is listed in %j', (state, dismissedAt, want) => {
+  const operation = { state, ...(dismissedAt === undefined ? {} : { dismissed_at: dismissedAt }) } as OperationView
+  expect((['active', 'finished', 'all'] as const).filter((filter) => matchesFilter(filter, operation))).toEqual(want)
 })

@@ -63,8 +63,9 @@ export function merge(list: readonly unknown[], changes: readonly Change[], orde
   return added.length === 0 ? kept : [...kept, ...added].toSorted(order)
 }
 
-export const matchesFilter = (filter: OperationFilter, { state }: OperationView): boolean =>
-  filter === 'all' || (filter === 'active') === (state === 'running' || state === 'background')
+/** Dismissed operations are only in the list of all. */
+export const matchesFilter = (filter: OperationFilter, { state, dismissed_at: dismissedAt }: OperationView): boolean =>
+  filter === 'all' || (dismissedAt === undefined && (filter === 'active') === (state === 'running' || state === 'background'))
 
 export function parseEvent({ type, data }: ServerEvent): Change | null {
   const schema = schemas[type]

@@ -85,7 +85,10 @@ export const modelPlacementQuery = (name: ModelName) =>
 export const modelGalleryQuery = query(keys.galleryOf('models'), (context) => call(modelRoutes.gallery, context))
 
 export const operationsQuery = (state: OperationFilter) =>
-  query(keys.operations(state), async (context) => (await call(operationRoutes.list, { query: { state }, ...context })).operations)
+  query(
+    keys.operations(state),
+    async (context) => (await call(operationRoutes.list, { query: { state, dismissed: state === 'all' }, ...context })).operations,
+  )
 export const operationHistoryQuery = (id: OperationId) =>
   query(keys.operationHistory(id), async (context) => (await call(operationRoutes.history, { params: { id }, ...context })).events)
 export const operationQuery = (id: OperationId) =>

@@ -259,7 +259,6 @@ async function acceptLoad(supervisor: Supervisor, { order, isBare }: { order: Lo
 /** Refuses a load that cannot succeed before it is stored. */
 async function checkAndSave(replica: Replica, deps: ReplicaDeps): Promise<void> {
   configOf(replica.record)
-  // Files are staged without a backend.
   using tree = replica.record.order.stage_only === true ? null : await takeTree(replica.record, deps)
   deps.log.debug('load accepted', { ...replicaFields(replica.record), digest: tree?.digest ?? null })
   await save(replica, deps)

@@ -1,4 +1,4 @@
-// Retry and cancel of an operation. Each button is shown only when its action is possible.
+// Retry, pause, cancel and dismissal of an operation. Each button is shown only when its action is possible.
 import { useMutation } from '@tanstack/react-query'
 import { useState } from 'react'
 import { NodeId, type OperationNode, operationRoutes, type OperationView } from '@muster/protocol'
@@ -7,13 +7,15 @@ import { Button } from '../../components/button.tsx'
 import { ConfirmSheet } from '../../components/dialog.tsx'
 import { useNotices } from '../../components/notices.tsx'
 import { plural } from '../../format.ts'
-import { canRetry, isActive, isCancelling, titleOf } from './operation-words.pure.ts'
+import { canPause, canRetry, isActive, isCancelling, isPaused, titleOf } from './operation-words.pure.ts'
 
 export function OperationActions({ operation }: { readonly operation: OperationView }) {
   return (
     <div className="flex shrink-0 flex-wrap gap-2">
       <RetryAll operation={operation} />
+      {canPause(operation) && <Control operation={operation} control={isPaused(operation) ? 'resume' : 'pause'} />}
       {isActive(operation) && <Cancel operation={operation} />}
+      {!isActive(operation) && operation.dismissed_at === undefined && <Control operation={operation} control="dismiss" />}
     </div>
   )
 }
@@ -27,6 +29,26 @@ function RetryAll({ operation }: { readonly operation: OperationView }) {
   return (
     <Button isBusy={retry.isPending} onClick={() => retry.mutate(null)} aria-label={`${text}: ${titleOf(operation)}`}>
       {text}
+    </Button>
+  )
+}
+
+const controls = { pause: 'Pause', resume: 'Resume', dismiss: 'Dismiss' } as const
+
+interface ControlProps {
+  readonly operation: OperationView
+  readonly control: keyof typeof controls
+}
+
+function Control({ operation, control }: ControlProps) {
+  const notify = useNotices()
+  const mutation = useMutation({
+    mutationFn: () => call(operationRoutes[control], { params: { id: operation.id }, body: {} }),
+    onError: (error) => notify('bad', `Could not ${control} “${titleOf(operation)}”: ${error.message}`),
+  })
+  return (
+    <Button isBusy={mutation.isPending} onClick={() => mutation.mutate()} aria-label={`${controls[control]} ${titleOf(operation)}`}>
+      {controls[control]}
     </Button>
   )
 }
@@ -69,7 +91,7 @@ function describeCancel({ nodes }: OperationView): string {
   return `Stops further attempts and aborts running work. ${kept} Offline nodes are notified when they return.`
 }
 
-/** Retries one node, or all failed nodes when null. */
+/** Retries one node, or all failed nodes when null. A node that waits for its next attempt is tried now. */
 export function useRetry(operation: OperationView) {
   const notify = useNotices()
   return useMutation({

@@ -13,6 +13,7 @@ import { OperationActions, useRetry } from './operation-actions.tsx'
 import {
   addSample,
   canRetry,
+  canTryNow,
   isActive,
   markOf,
   msLeft,
@@ -175,16 +176,23 @@ function NodeNote({ node, operation }: { readonly node: OperationNode; readonly 
         {note !== '' && node.file_name !== '' && ' · '}
         <span className="font-mono text-[12px]">{node.file_name}</span>
       </p>
-      {canRetry(node) && <RetryNode node={node} operation={operation} />}
+      {canRetry(node) && <RetryNode node={node} operation={operation} text="Retry" />}
+      {canTryNow(node) && <RetryNode node={node} operation={operation} text="Try now" />}
     </div>
   )
 }
 
-function RetryNode({ node, operation }: { readonly node: OperationNode; readonly operation: OperationView }) {
+interface RetryNodeProps {
+  readonly node: OperationNode
+  readonly operation: OperationView
+  readonly text: 'Retry' | 'Try now'
+}
+
+function RetryNode({ node, operation, text }: RetryNodeProps) {
   const retry = useRetry(operation)
   return (
-    <Button isBusy={retry.isPending} aria-label={`Retry on ${node.node_name}`} onClick={() => retry.mutate(node)}>
-      Retry
+    <Button isBusy={retry.isPending} aria-label={`${text} on ${node.node_name}`} onClick={() => retry.mutate(node)}>
+      {text}
     </Button>
   )
 }

@@ -2,7 +2,9 @@ import { OperationId, type OperationNode, type OperationView } from '@muster/pro
 import { describe, expect, it } from 'vitest'
 import {
   busyHint,
+  canPause,
   canRetry,
+  canTryNow,
   filterOperations,
   foremost,
   isCancelling,
@@ -47,7 +49,26 @@ describe('an operation', () => {
     [{ nodes: [node({ cancelling: true }), node({ status: 'success' })] }, 'wait', 'Cancelling'],
     [{ nodes: [node({ cancelling: true }), node()] }, 'work', 'Running'],
     [{ state: 'cancelled', cancelling: true }, 'idle', 'Cancelled'],
+    [{ paused_at: inOneMinute }, 'wait', 'Pausing'],
+    [{ paused_at: inOneMinute, state: 'background' }, 'wait', 'Paused'],
+    [{ paused_at: inOneMinute, cancelling: true }, 'wait', 'Cancelling'],
   ])('%j is marked %s %s', (fields, tone, word) => expect(markOf(operation(fields))).toMatchObject({ tone, word }))
+
+  it.each<[Partial<OperationView>, boolean]>([
+    [{}, true],
+    [{ kind: 'model.install' }, true],
+    [{ kind: 'model.load' }, false],
+    [{ cancelling: true }, false],
+    [{ state: 'failed' }, false],
+  ])('%j can be paused: %s', (fields, want) => expect(canPause(operation(fields))).toBe(want))
+
+  it.each<[Partial<OperationNode>, string]>([
+    [{ status: 'error', next_retry_at: inOneMinute }, 'try now'],
+    [{ status: 'error' }, 'retry'],
+    [{ status: 'queued', paused: true }, ''],
+  ])('a node %j has the action "%s"', (fields, want) => {
+    expect(canTryNow(node(fields)) ? 'try now' : canRetry(node(fields)) ? 'retry' : '').toBe(want)
+  })
 
   it('that has ended is not cancelling', () => {
     expect(isCancelling(operation({ state: 'succeeded', nodes: [node({ status: 'success', cancelling: true })] }))).toBe(false)

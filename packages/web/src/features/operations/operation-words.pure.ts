@@ -1,5 +1,5 @@
 // Texts about operations and their nodes: titles, states, notes, rings, filters; the byte rate and the time left.
-import { formatDuration, isSettled, type OperationKind, type OperationNode, type OperationView } from '@muster/protocol'
+import { canBePaused, formatDuration, isSettled, type OperationKind, type OperationNode, type OperationView } from '@muster/protocol'
 import type { Tone } from '../../components/state.tsx'
 import { parseTime, plural, searchFor } from '../../format.ts'
 
@@ -42,11 +42,22 @@ export const isCancelling = (operation: Pick<OperationView, 'state' | 'cancellin
   return isActive(operation) && (operation.cancelling === true || (open.length > 0 && open.every((node) => node.cancelling === true)))
 }
 
+export const isPaused = (operation: Pick<OperationView, 'state' | 'paused_at'>): boolean =>
+  isActive(operation) && operation.paused_at !== undefined
+
+/** The server refuses to pause other kinds, and operations that are being cancelled. */
+export const canPause = (operation: OperationView): boolean =>
+  isActive(operation) && canBePaused(operation.kind) && !isCancelling(operation)
+
 const isNodeSettled = ({ status, next_retry_at: next }: Pick<OperationNode, 'status' | 'next_retry_at'>): boolean =>
   isSettled({ status, nextRetryAt: next === null ? null : parseTime(next) })
 
-export function markOf(operation: Pick<OperationView, 'state' | 'cancelling' | 'nodes'>): Mark {
+export function markOf(operation: Pick<OperationView, 'state' | 'cancelling' | 'paused_at' | 'nodes'>): Mark {
   if (isCancelling(operation)) return { tone: 'wait', sign: '◔', word: 'Cancelling', hint: 'No further attempts; running work is aborted' }
+  if (isPaused(operation))
+    return operation.state === 'running'
+      ? { tone: 'wait', sign: '⏸', word: 'Pausing', hint: 'Running nodes finish; no further node is begun' }
+      : { tone: 'wait', sign: '⏸', word: 'Paused', hint: 'No node is begun until it is resumed' }
   switch (operation.state) {
     case 'running':
       return { tone: 'work', sign: '⟳', word: 'Running' }
@@ -101,7 +112,8 @@ export function filterOperations(operations: readonly OperationView[], { kind, s
 
 export const busyHint = 'Running longer than its timeout; the worker is still working on it. No action needed.'
 
-export function nodeMarkOf({ status, phase }: Pick<OperationNode, 'status' | 'phase'>, kind: OperationKind): Mark {
+export function nodeMarkOf({ status, phase, paused }: Pick<OperationNode, 'status' | 'phase' | 'paused'>, kind: OperationKind): Mark {
+  if (paused === true) return { tone: 'wait', sign: '⏸', word: 'Paused' }
   switch (status) {
     case 'queued':
       return { tone: 'idle', sign: '…', word: 'Queued' }
@@ -159,7 +171,10 @@ function describeAttempts({ dead, attempts, next_retry_at: next }: OperationNode
   return `${count}, next ${Number.isNaN(ms) || ms <= 999 ? 'now' : `in ${formatDuration(ms)}`}`
 }
 
-/** The server accepts a retry only where no automatic retry is due. */
+/** It waits for its next attempt, which can begin now. */
+export const canTryNow = (node: Pick<OperationNode, 'status' | 'next_retry_at'>): boolean => node.status === 'error' && !isNodeSettled(node)
+
+/** It has failed for good. */
 export const canRetry = (node: Pick<OperationNode, 'status' | 'next_retry_at'>): boolean => node.status === 'error' && isNodeSettled(node)
 
 interface Ring {

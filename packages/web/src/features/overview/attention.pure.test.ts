@@ -53,6 +53,12 @@ describe('a problem', () => {
       { operations: [operation('new', [dead('a', { dead: false })], { backend: 'x' }), operation('old', [dead('a')])] },
       [[expect.stringContaining('llama'), 'retry']],
     ],
+    ['not a dismissed one', { operations: [operation('o', [dead('a')], { dismissed_at: 'then' })] }, []],
+    [
+      'not an older one behind a dismissed one',
+      { operations: [operation('new', [dead('a')], { dismissed_at: 'then' }), operation('old', [dead('a')])] },
+      [],
+    ],
     ['not one on a removed node', { operations: [operation('o', [dead('gone')])] }, []],
     [
       'a model that failed',

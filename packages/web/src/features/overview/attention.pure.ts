@@ -77,13 +77,16 @@ const pendingNodes = ({ nodes }: FleetState): Attention[] =>
       remedy: { type: 'approve', nodeId: id, name },
     }))
 
-/** Intents that ran out of attempts, unless a newer operation concerns the same backend on that node. */
+/** Intents that ran out of attempts, unless they were dismissed or a newer operation concerns the same backend on that node. */
 function deadLetters({ nodes, operations }: FleetState): Attention[] {
   const known = new Set<string>(nodes.map(({ id }) => id))
   const settled = new Set<string>()
   return operations.flatMap((operation) => {
     const subject = operation.backend ?? operation.model ?? ''
-    const dead = operation.nodes.filter((node) => node.dead && known.has(node.node_id) && !settled.has(`${subject} ${node.node_id}`))
+    const isDismissed = operation.dismissed_at !== undefined
+    const dead = operation.nodes.filter(
+      (node) => node.dead && !isDismissed && known.has(node.node_id) && !settled.has(`${subject} ${node.node_id}`),
+    )
     for (const node of operation.nodes) settled.add(`${subject} ${node.node_id}`)
     const [first] = dead
     if (first === undefined) return []
