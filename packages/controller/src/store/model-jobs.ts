@@ -279,7 +279,7 @@ async function hurry(tx: Tx, { id, kind, model, nodeId }: HurriedJob): Promise<'
       ? sql`update model_removals set next_at = now()
           where operation_id = ${id} and last_failure is not null and next_at > now() and lease_until is null and ${isThere}`
       : sql`update loads set next_at = now(), row_version = row_version + 1
-          where model = ${model} and ${loadsOf({ id, kind })} and state = 'failed' and next_at > now()
+          where model = ${model} and ${isLoadOf({ id, kind })} and state = 'failed' and next_at > now()
             and (${isThere} or pinned_node_id = ${nodeId})`
   const { numAffectedRows = 0n } = await waiting.execute(tx)
   if (numAffectedRows === 0n) return 'nothing_failed'
@@ -290,7 +290,7 @@ async function hurry(tx: Tx, { id, kind, model, nodeId }: HurriedJob): Promise<'
 }
 
 /** A prefetch has a load for each of its nodes; an install shares one, which any node may have. */
-function loadsOf({ id, kind }: Pick<HurriedJob, 'id' | 'kind'>) {
+function isLoadOf({ id, kind }: Pick<HurriedJob, 'id' | 'kind'>) {
   if (kind === 'model.load') return sql`purpose = 'serve'`
   return kind === 'model.prefetch' ? sql`purpose = 'stage' and operation_id = ${id}` : sql`purpose = 'stage' and pinned_node_id is null`
 }
