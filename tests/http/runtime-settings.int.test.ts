@@ -66,7 +66,7 @@ describe('PATCH /api/settings', () => {
   })
 
   it.each<[string, object, [number, string, RegExp]]>([
-    ['an unknown setting', { 'model-load-wiat': '1s' }, [400, 'invalid', /the closest one is model-load-wait/]],
+    ['an unknown setting', { 'model-load-wiat': '1s' }, [400, 'invalid', /the closest known field is model-load-wait/]],
     ['a wrong value', { 'auto-approve': 'perhaps' }, [400, 'invalid', /neither true nor false/]],
     ['a setting of the start', { 'nats-url': 'nats://x' }, [409, 'setting_is_fixed', /restart/]],
     [

@@ -14,7 +14,8 @@ export type SettingChange = Readonly<{ flag: string; before: string | null; afte
 
 export type ChangeDecision =
   | Readonly<{ outcome: 'ok'; changes: readonly SettingChange[] }>
-  | Readonly<{ outcome: 'unknown' | 'fixed' | 'invalid' | 'pinned'; message: string }>
+  | Readonly<{ outcome: 'unknown'; message: string; flag: string }>
+  | Readonly<{ outcome: 'fixed' | 'invalid' | 'pinned'; message: string }>
 
 export interface ChangeFacts {
   readonly requests: readonly SettingRequest[]
@@ -53,7 +54,8 @@ function refuseName(flag: string, { runtime, flags, closestWord }: Pick<ChangeFa
       outcome: 'fixed',
       message: `--${flag} is read at the start of a controller and cannot change while it runs: set it there and restart`,
     }
-  return { outcome: 'unknown', message: `unknown setting "${flag}"; the closest one is ${closestWord(flag, runtime.keys()) ?? 'none'}` }
+  const closest = closestWord(flag, runtime.keys()) ?? 'none'
+  return { outcome: 'unknown', message: `unknown field ${JSON.stringify(flag)}; the closest known field is ${closest}`, flag }
 }
 
 export function applyChanges(stored: StoredSettings, changes: readonly SettingChange[]): StoredSettings {

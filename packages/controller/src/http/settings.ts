@@ -33,7 +33,7 @@ export function settingEndpoints({ runtime, store, controller }: SettingEndpoint
       )
       if (decision.outcome !== 'ok') {
         const [status, code] = refusals[decision.outcome]
-        throw new HttpError(status, code, decision.message)
+        throw new HttpError(status, code, decision.message, decision.outcome === 'unknown' ? { details: { param: decision.flag } } : {})
       }
       // The answer shows the new values; other controllers read them after the change.
       runtime.set(await store.read())
