@@ -12,11 +12,21 @@ export interface Result {
   readonly stderr: string
 }
 
-export async function runInProcess(args: readonly string[], env: Readonly<Record<string, string>> = {}, piped = ''): Promise<Result> {
+/** `stdin`: text that is piped in, or the answer of a person at a terminal. */
+export async function runInProcess(
+  args: readonly string[],
+  env: Readonly<Record<string, string>> = {},
+  stdin: string | { readonly typed: string } = '',
+): Promise<Result> {
   const text = { stdout: '', stderr: '' }
   const stream = (name: keyof typeof text) => ({ write: (more: string) => (text[name] += more) })
   const terminal = createTerminal({ stdout: stream('stdout'), stderr: stream('stderr'), env, args })
-  const input = createInput({ stdin: Readable.from([piped]), stdout: new PassThrough() })
+  const pipe = createInput({ stdin: Readable.from([typeof stdin === 'string' ? stdin : '']), stdout: new PassThrough() })
+  const answer = (typed: string) => (question: string) => {
+    text.stdout += question
+    return Promise.resolve({ kind: 'line', text: typed } as const)
+  }
+  const input = typeof stdin === 'string' ? pipe : { ...pipe, isTerminal: true, createPrompt: () => answer(stdin.typed) }
   let code = 0
   const fail = (given = 1): void => void (code = given)
   try {

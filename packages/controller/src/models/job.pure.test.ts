@@ -266,6 +266,11 @@ describe('a load on one node', () => {
       { loads: [load({ pin: a })], model: { isUnloaded: true, requestedReplicas: 0, scheduling: {} } },
       { end: { outcome: 'cancelled', message: 'the model was unloaded' } },
     ],
+    [
+      'is cancelled when the model is disabled',
+      { loads: [load({ pin: a })], model: { isUnloaded: false, requestedReplicas: 1, scheduling: { disabled: true } } },
+      { end: { outcome: 'cancelled', message: 'the model is disabled; set "disabled" of its scheduling to false first' } },
+    ],
   ])('%s', (_, fields, verdict) => expect(decideJob(about(fields))).toMatchObject(verdict))
 })
 

@@ -47,10 +47,16 @@ function decideUnload({ nodes, nodeId: only, leftOn: left }: Job): Verdict {
 
 const openOf = (nodes: Job['nodes']): NodeId[] => nodes.filter(({ status }) => status === 'open').map(({ id }) => id)
 
+/** Null while the model may have replicas. */
+function endIfUnwanted({ isUnloaded, scheduling }: NonNullable<Job['model']>): Verdict | null {
+  if (isUnloaded) return ended('cancelled', 'the model was unloaded')
+  if (scheduling.disabled !== true) return null
+  return ended('cancelled', 'the model is disabled; set "disabled" of its scheduling to false first')
+}
+
 function decideLoad(job: Job, model: NonNullable<Job['model']>): Verdict {
-  if (model.isUnloaded) return ended('cancelled', 'the model was unloaded')
-  if (model.scheduling.disabled === true)
-    return ended('cancelled', 'the model is disabled; set "disabled" of its scheduling to false first')
+  const unwanted = endIfUnwanted(model)
+  if (unwanted !== null) return unwanted
   if (desiredReplicas(model, job.replicas) < job.replicas) return ended('cancelled', 'fewer replicas are desired now')
   const own = job.loads.filter(({ purpose }) => purpose === 'serve')
   const ready = own.filter(({ state }) => state === 'ready')
@@ -77,7 +83,8 @@ function decideLoad(job: Job, model: NonNullable<Job['model']>): Verdict {
 
 /** A load on one node. Another node does not help, so the operation ends when the replica is not placed there any more. */
 function decideLoadOnNode({ loads }: Job, model: NonNullable<Job['model']>, nodeId: NodeId): Verdict {
-  if (model.isUnloaded) return ended('cancelled', 'the model was unloaded')
+  const unwanted = endIfUnwanted(model)
+  if (unwanted !== null) return unwanted
   const isUnplaced = ({ state }: LoadBrief): boolean => state === 'waiting' || state === 'failed'
   const own = loads.filter((load) => load.purpose === 'serve' && (isUnplaced(load) ? load.pin : load.nodeId) === nodeId)
   const [first] = own.toSorted((x, y) => order.indexOf(y.state) - order.indexOf(x.state))

@@ -116,7 +116,7 @@ function Preview({ request }: { readonly request: NodeActionRequest }) {
   })
   return (
     <Loaded query={preview} what="effects">
-      {({ results }) => <NodeList items={sortResults(results).map(itemOf)} />}
+      {({ results }) => <NodeList items={sortResults(results).map(expectedItemOf)} />}
     </Loaded>
   )
 }
@@ -148,6 +148,12 @@ const itemOf = ({ node_id: id, node_name: name, message: text, outcome }: NodeAc
   outcome,
 })
 
+/** Nothing has happened yet, so only a failure has a color. */
+const expectedItemOf = (result: NodeActionResult): Item => {
+  const { outcome, ...item } = itemOf(result)
+  return outcome === 'failed' ? { ...item, outcome } : item
+}
+
 const tones: Readonly<Record<NodeActionResult['outcome'], Tone>> = { done: 'good', unchanged: 'idle', failed: 'bad' }
 
 function NodeList({ items }: { readonly items: readonly Item[] }) {
@@ -156,7 +162,7 @@ function NodeList({ items }: { readonly items: readonly Item[] }) {
       {items.map(({ id, name, text, outcome }) => (
         <li key={id} className="flex flex-wrap justify-between gap-x-4 border-b px-3 py-1 last:border-b-0 [overflow-wrap:anywhere]">
           <span className="font-medium">{name}</span>
-          {outcome !== undefined && <Pill tone={tones[outcome]}>{text}</Pill>}
+          {outcome === undefined ? <span className="text-soft">{text}</span> : <Pill tone={tones[outcome]}>{text}</Pill>}
         </li>
       ))}
     </ul>
