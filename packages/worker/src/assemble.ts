@@ -95,6 +95,7 @@ export async function openServices(
   const operations = await openOperations({
     path: dataDir.path('operations/journal'),
     files: models.contents,
+    fileFacts: models.facts,
     ...{ installer, work, clock, log },
     step: context.step,
   })

@@ -209,14 +209,20 @@ type Facts = PlacerDeps['placement']
 /** Reads nodes and replicas once: all placements of one decision see the same moment. */
 function readOnce(store: Facts): Facts {
   let replicas: ReturnType<Facts['replicas']> | null = null
-  const nodes = new Map<string, ReturnType<Facts['nodes']>>()
   return {
     replicas: () => (replicas ??= store.replicas()),
-    nodes(wanted) {
-      const key = JSON.stringify(wanted)
-      const read = nodes.get(key) ?? store.nodes(wanted)
-      nodes.set(key, read)
-      return read
-    },
+    nodes: once((wanted) => store.nodes(wanted)),
+    files: once((wanted) => store.files(wanted)),
+  }
+}
+
+/** Equal arguments share one call. */
+function once<A, R>(read: (wanted: A) => R): (wanted: A) => R {
+  const known = new Map<string, R>()
+  return (wanted) => {
+    const key = JSON.stringify(wanted)
+    const before = known.get(key) ?? read(wanted)
+    known.set(key, before)
+    return before
   }
 }
