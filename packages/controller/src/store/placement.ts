@@ -171,7 +171,7 @@ export class PlacementStore {
     const [{ rows }, uploads] = await Promise.all([
       sql<ReplicaRow>`
         select r.id, r.node_id, r.model, r.state, r.checked, coalesce(r.revision = m.revision, false) as is_current, l.model is not null as has_load,
-          (r.config - '{name,description,scheduling}'::text[])::text as config, r.booking::text, coalesce(l.current_bytes, 0)::float8 as fetched,
+          r.config::text as config, r.booking::text, coalesce(l.current_bytes, 0)::float8 as fetched,
           coalesce(m.config ->> 'scheduling', '{}') as scheduling, coalesce(m.requested_replicas, 0) as requested_replicas, coalesce(m.is_unloaded, true) as is_model_unloaded,
           extract(epoch from now() - r.ready_at)::float8 * 1000 as ready_ms,
           extract(epoch from p.reported_at - r.ready_at)::float8 * 1000 as ready_before_ms,

@@ -4,7 +4,7 @@ import { type GgufHeader, type GgufTensor, type GgufValue, readGgufHeader } from
 import { tensorBytes } from './tensor-types.pure.ts'
 
 /** Raise it when a correction changes facts: controllers then replace those that they keep. */
-const reader = 1
+export const ggufReader = 1
 
 export type GgufFactsReading =
   | Readonly<{ kind: 'facts'; facts: GgufFacts }>
@@ -22,7 +22,7 @@ function factsOf({ metadata, tensorCount }: GgufHeader, sizes: Omit<GgufFacts['t
   const architecture = textOf(metadata.get('general.architecture')) ?? ''
   const own = (key: string): GgufValue | undefined => metadata.get(`${architecture}.${key}`)
   return GgufFacts.parse({
-    reader,
+    reader: ggufReader,
     architecture,
     kind: kindOf(textOf(metadata.get('general.type')), architecture),
     part: numberOf(metadata.get('split.no')),
