@@ -17,6 +17,7 @@ import { type Catalogue, galleryOfFleet } from '../gallery/catalogue.ts'
 import type { Submissions } from '../operations/submit.ts'
 import { chooseSpread } from '../placement/placement.pure.ts'
 import { createPlacer, type Placer, type PlacerDeps } from '../placement/placer.ts'
+import type { ReadHeaders } from '../placement/source-headers.ts'
 import { createReplicaChecks } from '../replicas/check-replicas.ts'
 import { createReplicaReports, createTendReplicas, createUnload } from '../replicas/reports.ts'
 import type { ControllerSettings } from '../settings.ts'
@@ -41,6 +42,7 @@ export interface LoadsDeps {
   /** Stores the last known progress before an end is recorded. */
   readonly settleProgress: (keys: readonly WorkKey[]) => Promise<void>
   readonly filesFor: (config: ModelConfig, nodeId: NodeId) => Promise<ModelFile[]>
+  readonly readHeaders?: ReadHeaders
   readonly onStep: (transition: LoadTransition) => void
   /** True when this controller is about to stop: it places nothing, and reports of workers are still recorded. */
   readonly isPaused?: () => boolean
@@ -71,7 +73,7 @@ export function createLoads(deps: LoadsDeps) {
   }
   const advance = createAdvance({ loads, onStep, random, log })
   const known = { placement: store.placement, catalogue: deps.catalogue, inFlight: (id: ReplicaId) => reports.inFlight(id) }
-  const counted = { ...known, ...(deps.onRefused === undefined ? {} : { onRefused: deps.onRefused }) }
+  const counted = { ...known, readHeaders: deps.readHeaders, ...(deps.onRefused === undefined ? {} : { onRefused: deps.onRefused }) }
   const listedName = (backend: BackendName): Promise<BackendName> => store.intents.listedName(backend)
   const unload = createUnload({ bus, log })
   const demand = createDemands({ loads, nodes })

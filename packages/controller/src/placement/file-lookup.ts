@@ -1,5 +1,6 @@
 // Finds the content of model files and the memory of replicas from the facts that were read for one placement.
 import { Digest } from '@muster/protocol'
+import type { RemoteFile } from '../store/file-contents.ts'
 import { fileKey, type KnownFiles, type PlacementFile, type PlacementNodeFacts, type PlacementReplicaFacts } from '../store/placement.ts'
 import { type KnownFile, MemoryConfig, type ModelMemory, memoryOf } from './memory.pure.ts'
 
@@ -19,6 +20,22 @@ export function createFileLookup(
     const known = digest === null ? named : byDigest.get(digest)
     const found = digest ?? Digest.safeParse(named?.digest).data ?? null
     return { digest: found, size: sizes.get(found ?? '') ?? known?.size ?? null, facts: known?.facts ?? null }
+  }
+}
+
+/** Nothing is known about the content of the file. */
+export function isUnread({ byDigest, byName }: KnownFiles, model: string, file: PlacementFile): boolean {
+  const digest = contentOf(file)
+  return digest === null ? !byName.has(fileKey(model, file.filename)) : !byDigest.has(digest)
+}
+
+export function withRemote({ byDigest, byName }: KnownFiles, found: readonly RemoteFile[]): KnownFiles {
+  return {
+    byDigest: new Map([...byDigest, ...found.flatMap((file) => (file.digest === null ? [] : [[file.digest, file] as const]))]),
+    byName: new Map([
+      ...byName,
+      ...found.flatMap((file) => (file.digest === null ? [[fileKey(file.model, file.filename), file] as const] : [])),
+    ]),
   }
 }
 

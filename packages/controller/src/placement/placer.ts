@@ -16,7 +16,7 @@ import { desiredReplicas, limitsOf } from '../loads/replica-set.pure.ts'
 import { effectiveLabels } from '../nodes/labels.ts'
 import { applyVramBudget } from '../nodes/view.ts'
 import type { Booking, PlacementNodeFacts, PlacementReplicaFacts, PlacementStore } from '../store/placement.ts'
-import { contentOf, createFileLookup, type FileLookup, hasUnnamedContent, memoriesOf } from './file-lookup.ts'
+import { contentOf, createFileLookup, type FileLookup, hasUnnamedContent, isUnread, memoriesOf, withRemote } from './file-lookup.ts'
 import { deviceOf, MemoryConfig, type ModelMemory, memoryOf, unknownMemory } from './memory.pure.ts'
 import {
   type Candidate,
@@ -27,6 +27,7 @@ import {
   type Placement,
   type PlacementModel,
 } from './placement.pure.ts'
+import type { ReadHeaders } from './source-headers.ts'
 import { isReportedFor, type LiveReplica, type Memory, noMemory, poolsOf } from './room.pure.ts'
 
 export interface PlacerDeps {
@@ -34,6 +35,8 @@ export interface PlacerDeps {
   readonly catalogue: Catalogue
   /** Open requests of a replica, as its worker last reported. */
   readonly inFlight: (id: ReplicaId) => number
+  /** Reads headers of files that no worker has yet; left out: only stored facts count. */
+  readonly readHeaders?: ReadHeaders | undefined
   /** Called when no node is eligible. */
   readonly onRefused?: (excludedBy: ReadonlySet<Exclusion>) => void
 }
@@ -61,13 +64,15 @@ export interface PlacementChoice {
 const galleryAgeMs = 30_000
 
 /** Throws a FleetError when no gallery offers the backend and no node has it or gets it. */
-export function createPlacer({ placement: store, catalogue, inFlight, onRefused }: PlacerDeps): Placer {
+export function createPlacer({ placement: store, catalogue, inFlight, readHeaders, onRefused }: PlacerDeps): Placer {
   return async ({ config, purpose, avoid, pin, without = [] }) => {
     const { replicas: all, uploads } = await store.replicas()
     const replicas = all.map((replica) => (without.includes(replica.id) ? { ...replica, state: 'vacated' as const } : replica))
     const hashes = new Set([config, ...replicas].flatMap(({ files }) => files.flatMap((file) => contentOf(file) ?? [])))
     const unnamed = new Set([config.name, ...replicas.filter(hasUnnamedContent).map(({ model }) => model)])
-    const known = await store.files({ digests: [...hashes], models: [...unnamed] })
+    const stored = await store.files({ digests: [...hashes], models: [...unnamed] })
+    const unread = readHeaders === undefined ? [] : config.files.filter((file) => isUnread(stored, config.name, file))
+    const known = unread.length === 0 ? stored : withRemote(stored, (await readHeaders?.(config.name, unread)) ?? [])
     const digests = new Set([...hashes, ...[...known.byName.values()].flatMap(({ digest }) => digest ?? [])])
     const nodes = await store.nodes({ backend: config.backend, digests: [...digests] })
     const isNeeded = purpose !== 'stage' && !nodes.every(({ hasBackend }) => hasBackend)

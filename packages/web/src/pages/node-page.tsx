@@ -12,6 +12,7 @@ import { useClose } from '../components/dialog.tsx'
 import { ApproveButton, NodeActionSheet, isNodeAction, useNodeChange } from '../features/nodes/node-actions.tsx'
 import { NodeBackends, NodeDetails, NodeReplicas, NodeIntents } from '../features/nodes/node-tabs.tsx'
 import { NodeLabels, VramBudget } from '../features/nodes/node-settings.tsx'
+import { NodeGpus } from '../features/nodes/node-gpus.tsx'
 import { NodeLogs } from '../features/nodes/node-logs.tsx'
 import { NodeStatusMark } from '../features/nodes/node-status.tsx'
 import { describeNode } from '../features/nodes/node-words.pure.ts'
@@ -49,6 +50,7 @@ function NodeDetail({ node }: { readonly node: NodeView }) {
     <Page title={node.name} sentence={<Sentence node={node} />} actions={<Actions node={node} />}>
       <NodeStatusMark node={node} />
       <ResourceCharts node={node} />
+      <NodeGpus node={node} />
       <NodeTabs node={node} />
       {isNodeAction(act) && (
         <NodeActionSheet
