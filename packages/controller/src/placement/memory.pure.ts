@@ -1,8 +1,8 @@
 // The memory that a replica of a model needs, on the processor and on GPUs, and the device that it uses on a node. From the
 // headers of its GGUF files when they are known, from the sizes of its files otherwise.
 import type { GgufFacts, Resources } from '@muster/protocol'
-import { estimateMemory, type MemoryEstimate, type MemorySettings, type ModelHeaders, splitMemory } from '@muster/source'
 import { z } from 'zod'
+import { estimateMemory, type MemoryEstimate, type MemorySettings, type ModelHeaders, splitMemory } from './estimate.pure.ts'
 import { type Device, type MemoryByDevice, noMemory } from './room.pure.ts'
 
 /** The parts of a model's configuration that decide on its memory. Stored ones may be of any version. */
@@ -73,13 +73,14 @@ function headersOf(files: readonly FileWithFacts[], lookUp: Lookup): ModelHeader
   const isMain = (file: FileWithFacts): boolean => file.facts?.kind === 'model' && file.facts.layers !== undefined && file !== draft
   const wanted = named('model')
   const main = wanted !== undefined && isMain(wanted) ? wanted : files.find(isMain)
-  if (main?.facts == null) return null
+  const facts = main?.facts ?? null
+  if (facts === null) return null
   const rest = files.filter((file) => file !== draft && !isProjector(file))
   return {
-    main: main.facts,
+    main: facts,
     weightBytes: sumOf(rest),
     projectorBytes: sumOf(files.filter((file) => isProjector(file) && file !== draft)),
-    draft: draft?.facts == null ? null : { facts: draft.facts, weightBytes: weightsOf(draft) },
+    draft: draft === undefined || draft.facts === null ? null : { facts: draft.facts, weightBytes: weightsOf(draft) },
   }
 }
 
@@ -153,7 +154,7 @@ function settingsOf(config: MemoryConfig, lookUp: Lookup, main: GgufFacts): Memo
 /** The build of a backend on a node: its name or address, from which its device follows. */
 export function deviceOfBuild(build: string): Device | null {
   // The built-in backends compute on the processor.
-  if (/^builtin:/.test(build)) return 'cpu'
+  if (build.startsWith('builtin:')) return 'cpu'
   if (/(?:^|[^a-z])cpu(?:[^a-z]|$)/i.test(build)) return 'cpu'
   return /(?:^|[^a-z])(?:gpu|cuda|nvidia|rocm|hipblas|amd(?!64)|sycl|intel|vulkan|metal|mlx|l4t)/i.test(build) ? 'gpu' : null
 }

@@ -6,6 +6,7 @@ import { sql } from 'kysely'
 import { startLoadsWorld, type LoadsWorld } from '../../test/loads-world.ts'
 import { needOf } from './memory.pure.ts'
 import { createPlacer, type PlacerDeps, type PlacementRequest } from './placer.ts'
+import type { Booking } from '../store/placement.ts'
 import type { Exclusion } from './placement.pure.ts'
 
 let world: LoadsWorld
@@ -76,7 +77,7 @@ const factsOf = (letter: string, bytes: number): StoredFacts =>
 async function report(id: NodeId, list: Partial<Parameters<typeof world.store.inventory.recordAnswer>[1]>): Promise<void> {
   const node = await world.store.nodes.find(id)
   const requestedAt = await world.store.inventory.now()
-  const backends = [InstalledBackend.parse({ name: 'llama', ...(list.backends?.[0] ?? {}) })]
+  const backends = [InstalledBackend.parse({ name: 'llama' })]
   await world.store.inventory.recordAnswer({ id, incarnation: node?.incarnation ?? null, requestedAt }, { ...list, backends })
 }
 const stored = (letter: string, size: number) => ({ digest: Digest.parse(`sha256:${shaOf(letter)}`), size })
@@ -156,16 +157,17 @@ describe('the kind of memory', () => {
     return id
   }
 
-  it.each<[string, string | undefined, Readonly<Record<string, unknown>>, 'cpu' | 'gpu', string | null]>([
-    ['that of the GPU, on the card that holds it, with a build for GPUs', undefined, {}, 'gpu', 'GPU-b'],
-    ['RAM with a build for the processor', 'oci://example.com/llama:cpu', {}, 'cpu', null],
-    ['RAM with a built-in backend', `builtin://llama@sha256:${shaOf('0')}`, {}, 'cpu', null],
-    ['RAM when no layer is to be on a GPU', undefined, { options: { gpu_layers: 0 } }, 'cpu', null],
-  ])('of a replica on a node with GPUs is %s', async (_, uri, more, device, card) => {
+  it.each<[string, string | undefined, Readonly<Record<string, unknown>>, Booking]>([
+    ['that of the GPU, on the card that holds it, with a build for GPUs', undefined, {}, { device: 'gpu', card: 'GPU-b' }],
+    ['RAM with a build for the processor', 'oci://example.com/llama:cpu', {}, { device: 'cpu', card: null }],
+    ['RAM with a built-in backend', `builtin://llama@sha256:${shaOf('0')}`, {}, { device: 'cpu', card: null }],
+    ['RAM when no layer is to be on a GPU', undefined, { options: { gpu_layers: 0 } }, { device: 'cpu', card: null }],
+  ])('of a replica on a node with GPUs is %s', async (_, uri, more, booking) => {
     const id = await gpuNode(uri)
     const { candidates, bookingOn, model } = await place({ config: config('b', more) })
+    const { device } = booking
     expect(candidates[0]).toMatchObject({ device })
-    expect(bookingOn(id)).toEqual({ device, card })
+    expect(bookingOn(id)).toEqual(booking)
     expect(model.memory[device]).toMatchObject(device === 'gpu' ? { ram: 0 } : { vram: 0 })
   })
 

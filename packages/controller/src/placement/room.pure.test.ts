@@ -5,19 +5,19 @@ import { chooseEviction, type EvictionRequest, type FullNode, type LiveReplica }
 
 const full = (replicas: readonly LiveReplica[], over: Partial<FullNode> = {}, name = 'one'): FullNode =>
   candidate(name, { ...ramOf(100), replicas, ...over })
-type Asked = Readonly<{ priority?: number; need?: number }>
-const asker = ({ priority = 0, need = 60 }: Asked = {}): EvictionRequest => ({
+type Want = Readonly<{ priority?: number; need?: number }>
+const asker = ({ priority = 0, need = 60 }: Want = {}): EvictionRequest => ({
   ...{ name: 'tiny', priority },
   memory: { cpu: inRam(need), gpu: { ram: 0, vram: need } },
 })
-const evict = (replicas: readonly LiveReplica[], over: Asked = {}, node: Partial<FullNode> = {}) => {
+const evict = (replicas: readonly LiveReplica[], over: Want = {}, node: Partial<FullNode> = {}) => {
   const nodes = [full(replicas, node)]
   return chooseEviction(asker(over), nodes, nodes)?.victims ?? null
 }
 const old = (over: Parameters<typeof replica>[0] = {}) => replica({ id: 'r-1', need: 80, ...over })
 
 describe('a replica is evicted', () => {
-  it.each<[string, Parameters<typeof replica>[0], Asked]>([
+  it.each<[string, Parameters<typeof replica>[0], Want]>([
     ['when it is idle', {}, {}],
     ['when its priority is lower, however busy', { inFlight: 5, unusedMs: 0, readyMs: 0 }, { priority: 1 }],
     ['when its model was never requested', { unusedMs: Infinity }, {}],
@@ -28,7 +28,7 @@ describe('a replica is evicted', () => {
 })
 
 describe('a replica stays', () => {
-  it.each<[string, Parameters<typeof replica>[0], Asked]>([
+  it.each<[string, Parameters<typeof replica>[0], Want]>([
     ['when its priority is higher', { priority: 1 }, {}],
     ['when a request is under way', { inFlight: 1 }, {}],
     ['G13 when its model was used just now', { unusedMs: 29_000 }, {}],
@@ -60,7 +60,7 @@ describe('a replica stays', () => {
 })
 
 describe('among several', () => {
-  it.each<[string, LiveReplica[], Asked, string[]]>([
+  it.each<[string, LiveReplica[], Want, string[]]>([
     ['one goes, not two', [old({ id: 'r-1', need: 30, model: 'm1' }), old({ id: 'r-2', need: 60, model: 'm2' })], { need: 60 }, ['r-2']],
     [
       'the one of the lowest priority goes',

@@ -1,7 +1,7 @@
 // Free memory, disk and replica count of a node, and the replicas to evict for a model that fits on no node. Live replicas are
 // booked by their rows, because heartbeats report memory only after a load. Pure.
 import type { NodeId, ReplicaId, Resources } from '@muster/protocol'
-import type { MemoryNeed } from '@muster/source'
+import type { MemoryNeed } from './estimate.pure.ts'
 
 /** Bytes in the memory of the machine and of its GPUs. */
 export type Memory = MemoryNeed
@@ -45,7 +45,7 @@ export interface LiveReplica {
 
 export interface NodeRoom {
   readonly ram: Pool
-  /** Of all usable GPUs together. */
+  /** The sum of all usable GPUs. */
   readonly vram: Pool
   /** GPUs use the memory of the machine, so that GPU memory counts in both pools. */
   readonly hasSharedMemory: boolean

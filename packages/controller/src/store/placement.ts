@@ -196,7 +196,7 @@ export class PlacementStore {
     }
   }
 
-  /** What is known about the content of files: by digest, and by model and name for files without a hash. */
+  /** Facts about the content of files: by digest, and by model and name for files without a hash. */
   async files({ digests, models }: { digests: readonly string[]; models: readonly string[] }): Promise<KnownFiles> {
     const [contents, named] = await Promise.all([
       sql<ContentRow>`select digest, size_bytes as size, facts::text as facts from file_contents where digest = any(${digests}::text[])`.execute(

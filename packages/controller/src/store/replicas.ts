@@ -301,7 +301,7 @@ function statementOf(change: ReplicaChange) {
         insert into replicas (id, model, revision, ordinal, node_id, backend, config, state, op_id, checked, booking, slot)
         select ${id}, ${change.model}, ${change.revision}, ${change.ordinal}::int, ${change.nodeId}, ${change.backend},
           ${JSON.stringify(change.config)}::jsonb, 'starting', ${change.opId}, ${change.needsCheck ? 'due' : 'passed'},
-          ${change.booking == null ? null : JSON.stringify(change.booking)}::jsonb, min(free.slot)
+          nullif(${JSON.stringify(change.booking ?? null)}::jsonb, 'null'), min(free.slot)
         from generate_series(0, (select count(*)::int from replicas where node_id = ${change.nodeId} and state <> 'exited')) free (slot)
         where not exists (
           select from replicas o where o.node_id = ${change.nodeId} and o.model = ${change.model} and o.slot = free.slot and o.state <> 'exited')`

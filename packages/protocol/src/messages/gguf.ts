@@ -50,11 +50,11 @@ export const GgufFacts = z.object({
       .int()
       .min(0)
       .max(2 ** 20),
-    /** Of all tensors; null when one has a type of unknown size. */
+    /** All tensors; null when one has a type of unknown size. */
     bytes: bytes.nullable().catch(null),
-    /** Of the tensors of layers. */
+    /** The tensors of layers. */
     layer_bytes: bytes.catch(0),
-    /** Of the token embeddings, which stay in the memory of the machine. */
+    /** The token embeddings, which stay in the memory of the machine. */
     input_bytes: bytes.catch(0),
   }),
 })

@@ -5,6 +5,7 @@ import { describe, expect, it } from 'vitest'
 import { writeGguf, type GgufContent, type GgufEntry } from '../../test/write-gguf.ts'
 import { readGgufFacts } from './facts.pure.ts'
 import { readGgufHeader } from './header.pure.ts'
+import { tensorBytes } from './tensor-types.pure.ts'
 
 const tiny = readFileSync(join(import.meta.dirname, '../../../../models/tiny/tiny.gguf'))
 const read = (bytes: Uint8Array) => readGgufHeader(bytes, () => undefined)
@@ -107,6 +108,16 @@ describe('a header that is not valid', () => {
     expect(read(bytes)).toEqual({ kind: 'invalid', reason: expect.stringMatching(reason) as string })
   })
 })
+
+it.each([
+  ['f32', 0, 4],
+  ['f16', 1, 2],
+  ['q4_0', 2, 18 / 32],
+  ['q8_0', 8, 34 / 32],
+  ['q4_k', 12, 144 / 256],
+  ['q6_k', 14, 210 / 256],
+  ['mxfp4', 39, 17 / 32],
+])('an element of %s has its size', (_, type, bytes) => expect(tensorBytes(type, 1_024)).toBe(bytes * 1_024))
 
 it('a prefix asks for more bytes than it has, and never for less', () => {
   fc.assert(

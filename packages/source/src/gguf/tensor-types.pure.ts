@@ -1,6 +1,6 @@
 // Sizes of the tensor types of GGUF: elements per block and bytes per block, by the number in the file.
 
-type TensorType = Readonly<{ name: string; elements: number; bytes: number }>
+type TensorType = Readonly<{ elements: number; bytes: number }>
 
 const rows: readonly (readonly [number, string, number, number])[] = [
   [0, 'f32', 1, 4],
@@ -37,17 +37,10 @@ const rows: readonly (readonly [number, string, number, number])[] = [
   [39, 'mxfp4', 32, 17],
 ]
 
-const byNumber: ReadonlyMap<number, TensorType> = new Map(rows.map(([id, name, elements, bytes]) => [id, { name, elements, bytes }]))
-const byName: ReadonlyMap<string, TensorType> = new Map([...byNumber.values()].map((type) => [type.name, type]))
+const byNumber: ReadonlyMap<number, TensorType> = new Map(rows.map(([id, , elements, bytes]) => [id, { elements, bytes }]))
 
 /** Null for a type that this table does not have. */
 export function tensorBytes(type: number, elements: number): number | null {
   const known = byNumber.get(type)
   return known === undefined ? null : Math.ceil(elements / known.elements) * known.bytes
-}
-
-/** Bytes per element of a type by its name, as options of engines spell it; null for an unknown one. */
-export function bytesPerElement(name: string): number | null {
-  const known = byName.get(name.toLowerCase())
-  return known === undefined ? null : known.bytes / known.elements
 }

@@ -51,7 +51,7 @@ export function createFileFacts({ layout, folders, onChanged, clock, log }: File
   }
 
   return {
-    /** What is known now; the rest is reported when it was read. */
+    /** Facts that are known now; the rest is reported when it was read. */
     async report(contents: readonly StoredFile[]): Promise<FileReport> {
       const stored = new Set(contents.map(({ digest }) => digest))
       for (const digest of known.keys()) if (!stored.has(digest)) known.delete(digest)
@@ -59,8 +59,8 @@ export function createFileFacts({ layout, folders, onChanged, clock, log }: File
       missing = largest.flatMap(({ digest }) => (known.has(digest) ? [] : [digest]))
       if (missing.length > 0) loop.wake()
       const listed = largest.flatMap(({ digest }): StoredFacts[] => {
-        const facts = known.get(digest)
-        return facts == null ? [] : [{ digest, facts }]
+        const facts = known.get(digest) ?? null
+        return facts === null ? [] : [{ digest, facts }]
       })
       return { file_facts: withinBytes(listed), named_files: withinBytes(await namedFiles(folders)) }
     },

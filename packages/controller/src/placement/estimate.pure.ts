@@ -1,6 +1,5 @@
 // Estimates the memory of a replica from the headers of its GGUF files and its settings; docs/models.md explains the formula.
 import type { GgufFacts } from '@muster/protocol'
-import { bytesPerElement } from './tensor-types.pure.ts'
 
 export interface MemorySettings {
   /** Tokens of all slots together; null: the default of the engine. */
@@ -37,7 +36,7 @@ export interface MemoryEstimate {
   readonly mmproj: number
   readonly process: number
   readonly total: number
-  /** Of one layer with its cache, on average. */
+  /** One layer with its cache, on average. */
   readonly perLayer: number
   readonly layers: number
 }
@@ -114,8 +113,21 @@ function tokenBytes(facts: GgufFacts, layer: number, { keyType, valueType }: Mem
   return kvHeads * ((facts.key_length ?? ofHead) * elementBytes(keyType) + (facts.value_length ?? ofHead) * elementBytes(valueType))
 }
 
+/** Bytes per number of the types that a cache can have. */
+const cacheTypes: ReadonlyMap<string, number> = new Map([
+  ['f32', 4],
+  ['f16', 2],
+  ['bf16', 2],
+  ['q8_0', 34 / 32],
+  ['q5_1', 24 / 32],
+  ['q5_0', 22 / 32],
+  ['q4_1', 20 / 32],
+  ['q4_0', 18 / 32],
+  ['iq4_nl', 18 / 32],
+])
+
 /** An unknown type counts as f16. */
-const elementBytes = (type: string | null): number => bytesPerElement(type ?? 'f16') ?? 2
+const elementBytes = (type: string | null): number => cacheTypes.get(type?.toLowerCase() ?? 'f16') ?? 2
 
 const atLayer = (value: number | readonly number[] | undefined, layer: number): number | undefined =>
   typeof value === 'object' ? (value[layer] ?? value.at(-1)) : value

@@ -2,7 +2,6 @@ import type { GgufFacts } from '@muster/protocol'
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { estimateMemory, type MemorySettings, splitMemory } from './estimate.pure.ts'
-import { bytesPerElement, tensorBytes } from './tensor-types.pure.ts'
 
 const MiB = 2 ** 20
 const settings = (over: Partial<MemorySettings> = {}): MemorySettings => ({
@@ -127,18 +126,4 @@ describe('the memory of a split model', () => {
       if (layers > 1) expect(ram).toBeLessThan(all[layers - 1]?.ram ?? 0)
     }
   })
-})
-
-it.each<[string, number, number | null, number | null]>([
-  ['f32', 0, 4, 4],
-  ['f16', 1, 2, 2],
-  ['q4_0', 2, 18 / 32, 18 / 32],
-  ['q8_0', 8, 34 / 32, 34 / 32],
-  ['q4_k', 12, 144 / 256, 144 / 256],
-  ['q6_k', 14, 210 / 256, 210 / 256],
-  ['mxfp4', 39, 17 / 32, 17 / 32],
-  ['no such type', 999, null, null],
-])('an element of %s has its size', (name, number, byName, byNumber) => {
-  expect(bytesPerElement(name)).toBe(byName)
-  expect(tensorBytes(number, 1_024)).toBe(byNumber === null ? null : byNumber * 1_024)
 })
