@@ -215,12 +215,10 @@ function excludeByDisk({ files, isStaging, backend }: PlacementModel, node: Cand
 
 function excludeByMemory(node: Candidate, { memory, text }: Criteria): ExclusionReason | null {
   const need = memory[node.device]
-  return excludeByPool(node, { pool: 'vram', need, text }) ?? excludeByPool(node, { pool: 'ram', need, text })
+  return excludeByPool(node, 'vram', need, text) ?? excludeByPool(node, 'ram', need, text)
 }
 
-type PoolCheck = Readonly<{ pool: keyof Memory; need: Memory; text: Criteria['text'] }>
-
-function excludeByPool(node: Candidate, { pool, need, text }: PoolCheck): ExclusionReason | null {
+function excludeByPool(node: Candidate, pool: keyof Memory, need: Memory, text: Criteria['text']): ExclusionReason | null {
   const amount = amountIn(node, pool, need)
   if (amount === 0) return null
   const free = freeMemory(node, pool)

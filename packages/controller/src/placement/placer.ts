@@ -187,10 +187,7 @@ function candidateOf(node: PlacementNodeFacts, replicas: readonly NodeReplica[],
   const { status, reason } = nodeStatus(node)
   const resources = applyVramBudget(node.resources, node.vramBudget)
   const files: ReadonlySet<string> = new Set(node.files.keys())
-  const needs = new Map(
-    replicas.map((replica) => [replica.id, bookedBy(replica, { node, resources, memory: facts.memoryOfReplica(replica) })]),
-  )
-  const needOfReplica = ({ id }: NodeReplica): Memory => needs.get(id) ?? noMemory
+  const needOfReplica = (replica: NodeReplica): Memory => bookedBy(replica, { node, resources, memory: facts.memoryOfReplica(replica) })
   const sumOf = (counts: (replica: NodeReplica) => boolean): Memory =>
     replicas.reduce((sum, replica) => (counts(replica) ? added(sum, needOfReplica(replica)) : sum), noMemory)
   const build = node.hasBackend ? node.build : facts.offerFor(node).build
