@@ -41,7 +41,6 @@ describe('the cache', () => {
       { slots: 2 },
       8_192 * 4_096 + 2 * 400 + cells(8_192),
     ],
-    ['is that of the trained context by default', llama({ context: 2_048 }), { contextTokens: null }, 2_048 * perToken + cells(2_048)],
     ['is none for encoders', llama({ architecture: 'bert' }), {}, 0],
     [
       'of layers with a window is that of the window and a batch',

@@ -2,8 +2,8 @@
 import type { GgufFacts } from '@muster/protocol'
 
 export interface MemorySettings {
-  /** Tokens of all slots together; null: the default of the engine. */
-  readonly contextTokens: number | null
+  /** Tokens of all slots together. */
+  readonly contextTokens: number
   readonly slots: number
   /** Names of tensor types; null: f16. */
   readonly keyType: string | null
@@ -50,7 +50,7 @@ const padding = 256
 const projectorOverhead = 1.2
 
 export function estimateMemory({ main, weightBytes, projectorBytes, draft }: ModelHeaders, settings: MemorySettings): MemoryEstimate {
-  const tokens = contextOf(main, settings)
+  const { contextTokens: tokens } = settings
   const parts = {
     weights: weightBytes + (draft?.weightBytes ?? 0),
     kvCache: cacheBytes(main, tokens, settings) + (draft === null ? 0 : cacheBytes(draft.facts, tokens, settings)),
@@ -63,8 +63,6 @@ export function estimateMemory({ main, weightBytes, projectorBytes, draft }: Mod
   const ofLayers = Math.min(main.tensors.layer_bytes, parts.weights)
   return { ...parts, total, layers, perLayer: Math.ceil((ofLayers + parts.kvCache) / layers) }
 }
-
-const contextOf = (facts: GgufFacts, { contextTokens }: MemorySettings): number => contextTokens ?? Math.min(facts.context ?? 4_096, 8_192)
 
 /** Encoders keep no cache between requests. */
 const encoders = /^(?:bert|nomic-bert|nomic-bert-moe|jina-bert-v2|jina-bert-v3|neo-bert|modern-bert|t5encoder|gemma-embedding|clip)$/

@@ -41,6 +41,13 @@ describe('the memory of a model', () => {
       { options: { parallel: 1 }, known_usecases: ['chat', 'embeddings'] },
       { kvCache: cache(2 * 512) },
     ],
+    ['has the trained context when all of it is wanted', { options: { parallel: 1 }, context_size: -1 }, { kvCache: cache(512) }],
+    ['of llama.cpp has 4,096 tokens by default', cpp, { kvCache: cache(4_096) }],
+    [
+      'of llama.cpp reads a text to embed in one batch',
+      { ...cpp, context_size: 1_024, known_usecases: ['embeddings'] },
+      { compute: 1_024 * 4 * (6 * 160 + 2 * 448 + 960 + 1_024) },
+    ],
     [
       'of llama.cpp divides one context among its slots',
       { ...cpp, context_size: 4_096, options: { n_parallel: 4 } },

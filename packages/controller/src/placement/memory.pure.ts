@@ -127,16 +127,20 @@ const builtinBackend = 'llama'
 /** Measured: Node with llama.cpp, and a server in C++. */
 const processBytes = { builtin: 144 * MiB, other: 96 * MiB }
 const largestContext = 2 ** 24
+const usualContext = 4_096
 
 function settingsOf(config: MemoryConfig, lookUp: Lookup, main: GgufFacts): MemorySettings {
   const isBuiltin = config.backend === builtinBackend
   const slots = positive(lookUp('parallel', 'n_parallel', 'sequences'), 256) ?? (isBuiltin ? 4 : 1)
-  const asked = positive(config.context_size ?? lookUp('context_size', 'n_ctx'), largestContext)
-  const perSlot = asked ?? Math.min(main.context ?? 4_096, isBuiltin ? 4_096 : 8_192)
+  const trained = main.context ?? usualContext
+  const asked = config.context_size ?? lookUp('context_size', 'n_ctx')
+  const usual = isBuiltin ? Math.min(trained, usualContext) : usualContext
+  const perSlot = asked === -1 ? Math.min(trained, largestContext) : (positive(asked, largestContext) ?? usual)
   // Embeddings have a context of their own there.
   const sequences = slots + (isBuiltin && config.known_usecases.includes('embeddings') ? 1 : 0)
   const contextTokens = isBuiltin ? perSlot * sequences : perSlot
-  const isEmbedder = !isBuiltin && (isOn(lookUp('embeddings')) || isOn(lookUp('reranking')))
+  const isEmbedder =
+    !isBuiltin && (config.known_usecases.some((use) => use === 'embeddings' || use === 'score') || isOn(lookUp('embeddings', 'reranking')))
   const batch = positive(lookUp('ubatch', 'n_ubatch', 'batch', 'batch_size', 'n_batch'), largestContext) ?? 512
   return {
     ...{ slots: sequences, contextTokens, processBytes: isBuiltin ? processBytes.builtin : processBytes.other },
