@@ -138,6 +138,10 @@ describe('memory by headers', () => {
     await report(id, { files: [stored('b', 3e6)], file_facts: [factsOf('b', 3e6)] })
     await world.store.fileContents.recordRemote(remote)
     expect((await place({ config: config('b') })).model.memory.estimate?.weights).toBe(3e6)
+    await world.store.fileContents.prune({ keep: 1 })
+    expect((await place({ config: config('b') })).model.memory.basis).toBe('gguf')
+    await world.store.fileContents.prune({ keep: 0 })
+    expect((await place({ config: config('b') })).model.memory.basis).toBe('size')
   })
 })
 

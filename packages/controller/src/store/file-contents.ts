@@ -62,6 +62,13 @@ export class FileContentStore {
     this.#db = db
   }
 
+  /** Keeps the newest. Content that is still in use returns with the next inventory of a node that has it. */
+  async prune({ keep }: { keep: number }): Promise<void> {
+    await sql`delete from file_contents where digest in (select digest from file_contents order by updated_at desc, digest offset ${keep})`.execute(
+      this.#db,
+    )
+  }
+
   async recordRemote({ model, filename, digest, size, facts }: RemoteFile): Promise<void> {
     const header = facts === null ? null : JSON.stringify(facts)
     if (digest !== null)
