@@ -27,7 +27,7 @@ export const GgufFacts = z.object({
   part: count(65_535),
   layers: count(maxGgufLayers),
   /** In tokens; what the model was trained for. */
-  context: count(2 ** 31),
+  context: count(2 ** 24),
   embedding: count(2 ** 20),
   feed_forward: perLayer(2 ** 24),
   expert_feed_forward: count(2 ** 24),

@@ -1,10 +1,10 @@
 // Facts about stored model files for the inventory: headers of GGUF files, and the content of files under their names. Headers
 // are read in the background, one at a time, and kept on disk, so that neither an inventory nor a start waits for them.
-import { open, readdir, rm } from 'node:fs/promises'
+import { readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createLoop, type Clock, type Log, writeFileAtomic } from '@muster/host'
 import { type BackendList, type Digest, GgufFacts, type NamedFile, type StoredFacts, type StoredFile } from '@muster/protocol'
-import { ggufReader, maxHeaderBytes, readGgufFacts } from '@muster/source'
+import { ggufReader, readGgufFile } from '@muster/source'
 import { z } from 'zod'
 import type { ModelFolders } from './folders.ts'
 import type { ModelLayout } from './layout.ts'
@@ -23,7 +23,6 @@ export type FileReport = Required<Pick<BackendList, 'file_facts' | 'named_files'
 /** The largest files matter most; each list stays a fraction of a bus message. */
 const mostFiles = 256
 const mostBytes = 128_000
-const firstBytes = 2 ** 20
 const retryMs = 60_000
 const idleMs = 3_600_000
 
@@ -97,24 +96,11 @@ async function factsOf(layout: ModelLayout, digest: Digest): Promise<GgufFacts |
   const path = layout.factsOf(digest)
   const before = await readRecord(path, FactsRecord)
   if (before?.reader === ggufReader) return before.facts
-  const facts = await readHeader(layout.blob(digest))
-  if (facts !== undefined) await writeFileAtomic(path, JSON.stringify({ reader: ggufReader, facts }), { mode: 0o600 })
+  const found = await readGgufFile(layout.blob(digest))
+  if (found.kind === 'missing') return undefined
+  const facts = found.kind === 'facts' ? found.facts : null
+  await writeFileAtomic(path, JSON.stringify({ reader: ggufReader, facts }), { mode: 0o600 })
   return facts
-}
-
-async function readHeader(path: string): Promise<GgufFacts | null | undefined> {
-  const file = await open(path, 'r').catch(() => null)
-  if (file === null) return undefined
-  await using opened = file
-  const { size } = await opened.stat()
-  for (let length = firstBytes; ; length *= 4) {
-    const buffer = Buffer.allocUnsafe(Math.min(length, size, maxHeaderBytes))
-    const { bytesRead } = await opened.read(buffer, 0, buffer.length, 0)
-    const reading = readGgufFacts(buffer.subarray(0, bytesRead))
-    if (reading.kind === 'facts') return reading.facts
-    if (reading.kind === 'invalid' || bytesRead < buffer.length || buffer.length >= Math.min(size, maxHeaderBytes)) return null
-    length = Math.max(length, Math.ceil(reading.bytes / 4))
-  }
 }
 
 /** Removes the records of content that is no longer stored. */
