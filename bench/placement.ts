@@ -7,7 +7,8 @@ import { createTestDatabase, startTestPostgres, waitFor } from '@muster/testkit'
 import { Client } from 'pg'
 import { choosePlacement, type Candidate, type PlacementModel } from '../packages/controller/src/placement/placement.pure.ts'
 import { createPlacer } from '../packages/controller/src/placement/placer.ts'
-import type { LiveReplica } from '../packages/controller/src/placement/room.pure.ts'
+import { needOf, unknownMemory } from '../packages/controller/src/placement/memory.pure.ts'
+import { type LiveReplica, noMemory } from '../packages/controller/src/placement/room.pure.ts'
 import { chooseReplica } from '../packages/controller/src/routing/replica-choice.pure.ts'
 import { ReplicaTable } from '../packages/controller/src/routing/replica-table.ts'
 import { connectDatabase } from '../packages/controller/src/store/connect.ts'
@@ -64,7 +65,8 @@ const replicaOn = (node: number): LiveReplica => ({
     model: `m-${node % 1_000}`,
     state: 'ready',
     isServing: true,
-    need: 12 * gb,
+    need: { ram: 0, vram: 12 * gb },
+    card: null,
     isReported: true,
     isCurrent: true,
   },
@@ -92,16 +94,21 @@ const candidateOf = (node: number): Candidate => ({
     awaitedDisk: 0,
   },
   ...{
-    pool: { kind: 'vram', total: 24 * gb, available: 12 * gb },
+    ram: { total: null, available: null },
+    vram: { total: 24 * gb, available: 12 * gb },
+    hasSharedMemory: false,
+    device: 'gpu',
+    cards: [],
     maxReplicas: 8,
     maxReplicasPerModel: null,
     replicas: [replicaOn(node)],
-    vacatedMemory: 0,
-    pendingMemory: 0,
+    vacatedMemory: noMemory,
+    pendingMemory: noMemory,
   },
 })
 const modelOf = (size: number): PlacementModel => ({
   ...{ name: ModelName.parse('new'), backend: 'llama', selector: { zone: 'a' }, files: [{ digest: null, size }], priority: 2 },
+  memory: { ...unknownMemory, gpu: { ram: 0, vram: needOf([size]) } },
   ...{ isStaging: false, isSpread: false, avoid: null, pin: null, diskCheck: 'refuse' },
 })
 

@@ -1,9 +1,9 @@
 // The llama backend from the built-in gallery to a node, and a model answered from what was installed there.
-import { readdir } from 'node:fs/promises'
+import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { createLocalHub } from '@muster/bus'
 import { openDataDir, resolveSettings, silentLog, systemClock } from '@muster/host'
-import type { NodeId } from '@muster/protocol'
+import { type NodeId, PlacementView } from '@muster/protocol'
 import { loadNodeKey, startWorker, workerSettings } from '@muster/worker'
 import { afterAll, beforeAll, expect, inject, it } from 'vitest'
 import {
@@ -91,6 +91,25 @@ it('is offered by every controller, installed like any other backend, and answer
   expect(await ended(again.body['operation_id'])).toMatchObject({
     ...{ state: 'succeeded', nodes: [{ message: expect.stringContaining('already up to date') as string }] },
   })
+})
+
+it('books a model by the header that the worker reported, in RAM', async () => {
+  const config = { name: 'long', backend: 'llama', context_size: 65_536, options: { parallel: 8 } }
+  await controller.api.put('/api/models/long', config)
+  const raw = await readFile(join(repository, 'models/tiny/tiny.gguf'))
+  const headers = { 'content-type': 'application/octet-stream' }
+  expect(await controller.api.call('PUT', '/api/models/long/files/tiny.gguf', { raw, headers })).toMatchObject({ status: 200 })
+  const view = await waitFor(
+    async () => {
+      const placement = PlacementView.parse((await controller.api.get('/api/models/long/placement')).body)
+      return placement.memory?.basis === 'gguf' ? placement : null
+    },
+    { what: 'the header of the file' },
+  )
+  // The process uses 1,465 MiB: memory.int.test.ts.
+  expect(view.memory?.parts?.total).toBeGreaterThan(0.75 * 1_465 * 2 ** 20)
+  expect(view.memory?.parts?.total).toBeLessThan(1.25 * 1_465 * 2 ** 20)
+  expect(view.nodes).toMatchObject([{ memory: { device: 'cpu', ram: view.memory?.parts?.total, vram: 0, card: null } }])
 })
 
 it('can be packed and pushed from where it was assembled', async () => {

@@ -141,6 +141,7 @@ describe('models in the browser', { timeout: 120_000 }, () => {
     await excluded.getByText('selector', { exact: true }).waitFor()
     expect(await excluded.textContent()).toContain('zone')
     await page.getByText('1 of 2 nodes can run another replica').waitFor()
+    await page.getByText('Memory of one replica:').waitFor()
     expect(problems()).toEqual([])
   })
 

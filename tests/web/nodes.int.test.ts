@@ -1,5 +1,7 @@
 // Nodes in the browser: joining, status, labels, drain and removal.
+import { mkdir, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { NodeView } from '@muster/protocol'
 import {
   createNodeCaller,
   createProcesses,
@@ -223,3 +225,34 @@ describe('nodes in the browser', () => {
 async function labelsOf(name: string): Promise<Record<string, unknown>> {
   return (await api.get(`/api/nodes/${await idOf(name)}/labels`)).body['labels'] as unknown as Record<string, unknown>
 }
+
+it('the GPUs of a node are shown with their memory and the processes that use it', async () => {
+  const bin = join(directory, 'bin')
+  await mkdir(bin)
+  const cards = '0, 24576, 1024, 23552, 550.1, GPU-a, NVIDIA L4\\n1, 24576, 4096, 20480, 550.1, GPU-b, NVIDIA L4\\n'
+  const script = `#!/bin/sh\ncase "$1" in *compute-apps*) printf 'GPU-b, 999999, 4096, trainer\\n';; *) printf '${cards}';; esac\n`
+  await writeFile(join(bin, 'nvidia-smi'), script, { mode: 0o755 })
+  await startWorker({ name: 'gpu', token: joinToken, env: { PATH: `${bin}:${process.env['PATH'] ?? ''}` } })
+  await approve('gpu')
+  const id = await idOf('gpu')
+  const node = await waitFor(
+    async () => {
+      const { body } = await api.get(`/api/nodes/${id}`)
+      return NodeView.parse(body).resources.gpus?.length === 2 ? body : null
+    },
+    { what: 'the GPUs of the node' },
+  )
+  expect(node).toMatchObject({
+    resources: {
+      gpus: [
+        { index: 0, uuid: 'GPU-a', processes: [] },
+        { index: 1, processes: [{ pid: 999_999, name: 'trainer' }] },
+      ],
+    },
+  })
+  await visitor.goto(`/nodes/${id}`)
+  const row = page.getByRole('table', { name: 'GPUs' }).getByRole('row', { name: 'GPU 1' })
+  await row.getByText('21.5 GB free of 25.8 GB').waitFor()
+  await row.getByText('4.3 GB trainer (PID 999999)').waitFor()
+  expect(visitor.problems()).toEqual([])
+})

@@ -360,13 +360,21 @@ describe('models why', () => {
       score,
       reason,
     })
+    const memory = { device: 'gpu' as const, ram: 310e6, vram: 5.6e9, free_ram: null, free_vram: 9e9, card: { id: 'GPU-a', name: 'L4' } }
+    const parts = { weights: 5e9, cache: 5e8, compute: 1e8, mmproj: 0, process: 3e8, total: 5.9e9, per_layer: 1e8, layers: 32 }
     controller.answer(modelRoutes.placement, {
-      nodes: [node('a', false, 0, 'needs 8 GB of memory, 2 GB are free'), node('b', true, 0.5, ''), node('c', true, 0.75123456, '')],
+      memory: { basis: 'gguf', parts },
+      nodes: [
+        node('a', false, 0, 'needs 8 GB of memory, 2 GB are free'),
+        { ...node('b', true, 0.5, ''), memory },
+        node('c', true, 0.75123456, ''),
+      ],
     })
     const { stdout } = await muster('models', 'why', 'tiny')
     expect(stdout).toMatch(/^State +staging on gpu-1, 41 % \(1\.2 GB of 3 GB\), about 11s left$/m)
     expect(stdout).toMatch(/^Failure +no route to host \(unavailable\); 1 attempt/m)
-    expect(stdout).toMatch(/c +yes +0\.751 +-\nb +yes +0\.5 +-\na +no +- +needs 8 GB/)
+    expect(stdout).toMatch(/^Memory +5\.9 GB: 5 GB weights, 500 MB cache, 100 MB compute, 300 MB process$/m)
+    expect(stdout).toMatch(/c +yes +0\.751 +- +-\nb +yes +0\.5 +5\.6 GB on GPU L4 and 310 MB RAM +-\na +no +- +- +needs 8 GB/)
     expect(JSON.parse((await muster('models', 'why', 'tiny', '-o', 'json')).stdout)).toMatchObject({
       load_status: { state: 'staging' },
       placement: { nodes: [{ node_name: 'a' }, {}, {}] },

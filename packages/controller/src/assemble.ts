@@ -21,6 +21,7 @@ import type { ConnectedBus } from './connect-bus.ts'
 import { ChangeFeed } from './events/feed.ts'
 import { createEventHub, createNodeTicks, type EventHub } from './events/feed.ts'
 import { createPlanners } from './gallery/planners.ts'
+import { createSourceHeaders } from './placement/source-headers.ts'
 import { createHousekeeping } from './housekeeping.ts'
 import { createApp, type AppDeps } from './http/app.ts'
 import { backendEndpoints } from './http/backends.ts'
@@ -331,6 +332,9 @@ function createBackendParts(foundation: Foundation, { id, onSettled, onReady, me
     latestProgress: operations.latestProgress,
     settleProgress: operations.settleProgress,
     filesFor: createFilesFor({ holders: store.fileHolders, controller: id }),
+    readHeaders: createSourceHeaders({
+      ...{ outbound: planners.outbound, builtin: foundation.builtin, contents: store.fileContents, clock, log },
+    }),
     onRefused: metrics.placement.refused,
     onEvicted: metrics.placement.evicted,
     onStep(taken) {

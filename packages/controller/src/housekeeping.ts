@@ -11,6 +11,8 @@ const keepDeletedMs = 3_600_000
 const keepKeysMs = 86_400_000
 /** Exited replicas are kept this long for diagnosis. */
 const keepExitedMs = 3_600_000
+/** More model files than a fleet serves. */
+const keptContents = 10_000
 
 export interface HousekeepingDeps {
   readonly store: Store
@@ -39,6 +41,7 @@ export function createHousekeeping(deps: HousekeepingDeps) {
     await store.changes.forgetDeleted(keepDeletedMs)
     await store.operations.forget({ historyMs: deps.historyMs, keysMs: keepKeysMs })
     await store.replicas.prune({ keepMs: keepExitedMs, keepOfModel: 1_000 })
+    await store.fileContents.prune({ keep: keptContents })
     return everyMs
   }
 

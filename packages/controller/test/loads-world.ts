@@ -171,6 +171,7 @@ export async function startLoadsWorld({ log = silentLog }: { log?: Log } = {}) {
       await sql`delete from models`.execute(connection.db)
       await sql`delete from nodes`.execute(connection.db)
       await sql`delete from controllers`.execute(connection.db)
+      await sql`delete from file_contents`.execute(connection.db)
     },
     async [Symbol.asyncDispose](): Promise<void> {
       await Promise.all(stops.map((stop) => stop().catch(() => undefined)))

@@ -14,6 +14,10 @@ export function formatBytesOf(used: number, total: number): string {
   return `${formatFigure(used / 1000 ** power)} of ${formatFigure(total / 1000 ** power)} ${units[power]}`
 }
 
+/** `12 GB free of 64 GB`; `-` when the total is unknown. */
+export const formatFree = (free: number | null, total: number | null): string =>
+  total === null ? '-' : free === null ? formatBytes(total) : `${formatBytes(free)} free of ${formatBytes(total)}`
+
 /** A value that would be rounded to 1000 of a unit is 1 of the next. */
 function unitPower(bytes: number): number {
   const power = bytes < 1 ? 0 : Math.min(Math.floor(Math.log10(bytes) / 3), units.length - 1)

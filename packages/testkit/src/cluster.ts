@@ -31,6 +31,7 @@ export interface WorkerOptions {
   /** Given the first time only; a worker that is known needs none. */
   readonly token?: string
   readonly args?: readonly string[]
+  readonly env?: Readonly<Record<string, string>>
   /** A network namespace to run in. */
   readonly within?: string
 }
@@ -93,7 +94,7 @@ export async function startCluster(options: ClusterOptions) {
           ...(worker.token === undefined ? [] : ['--token', worker.token]),
           ...(worker.args ?? []),
         ],
-        worker.within === undefined ? {} : { within: worker.within },
+        { ...(worker.within === undefined ? {} : { within: worker.within }), ...(worker.env === undefined ? {} : { env: worker.env }) },
       ),
   }
 }

@@ -1,7 +1,7 @@
 // Puts the parts of a worker together: resources, installer, model files, replicas and operations.
 import type { NatsTls } from '@muster/bus'
 import { parseBytes, type Clock, type DataDir, type Log, type NodeKey, type Step } from '@muster/host'
-import type { WorkerSettings as ClusterSettings } from '@muster/protocol'
+import type { ReplicaId, WorkerSettings as ClusterSettings } from '@muster/protocol'
 import { createControllerClient, type ControllerClient } from './controllers/controller-client.ts'
 import { createLocalAiGrpcDriver } from './drivers/localai-grpc/localai-grpc.ts'
 import { createOpenAiHttpDriver } from './drivers/openai-http.ts'
@@ -86,11 +86,11 @@ export async function openServices(
   const ending = new AbortController()
   opened.defer(() => ending.abort())
   const stopping = AbortSignal.any([signal, ending.signal])
-  const monitor = startMonitor(context, stopping)
   const client = createControllerClient({ key, urls: node.controllers, clock, log })
   const builtin = createBuiltinSource({ client, nodeId: () => node.record().id, clock, log })
   const work = createWorkRegistry({ clock })
   const late: LateServices = { replicas: null, operations: null }
+  const monitor = startMonitor(context, { late, signal: stopping })
   const threads = opened.adopt(createThreads(), (each) => each.close())
   const sources = { threads, builtin, cluster, late }
   const { installer, backends } = await openBackends(context, { ...sources, monitor, stopping })
@@ -103,6 +103,7 @@ export async function openServices(
   const operations = await openOperations({
     path: dataDir.path('operations/journal'),
     files: models.contents,
+    fileFacts: models.facts,
     ...{ installer, work, clock, log },
     step: context.step,
   })
@@ -169,10 +170,17 @@ function openSupervisor(context: WorkerContext, { work, backends, models, metric
   })
 }
 
-function startMonitor({ settings, dataDir, env = defaultEnv, clock, log }: WorkerContext, signal: AbortSignal): ResourceMonitor {
+type MonitorInputs = Readonly<{ late: LateServices; signal: AbortSignal }>
+
+function startMonitor(
+  { settings, dataDir, env = defaultEnv, clock, log }: WorkerContext,
+  { late, signal }: MonitorInputs,
+): ResourceMonitor {
   const run = createToolRunner({ start: startTool(env), timeoutMs: toolTimeoutMs, clock })
   const { capability: forcedCapability = null, maxReplicas = null, maxReplicasPerModel = null, vramBudget = null, maxMemory } = settings
   const limits = { maxReplicas, maxReplicasPerModel, vramBudget, maxMemoryBytes: maxMemory === undefined ? null : parseBytes(maxMemory) }
   const machine = { dataDir: dataDir.root, files: hostFiles, run, runtime: thisRuntime }
-  return createResourceMonitor({ ...machine, forcedCapability, limits, clock, log, signal })
+  const leaders = (): ReadonlyMap<number, ReplicaId> =>
+    new Map((late.replicas?.all() ?? []).flatMap(({ id, process }) => (process === null ? [] : [[process.identity.pid, id] as const])))
+  return createResourceMonitor({ ...machine, forcedCapability, limits, leaders, clock, log, signal })
 }

@@ -2,7 +2,15 @@
 import { type Command, Option } from 'commander'
 import { basename } from 'node:path'
 import { newId } from '@muster/host'
-import { formatBytes, ModelFileName, type ModelName, modelRoutes, type NodeId, type OperationId } from '@muster/protocol'
+import {
+  formatBytes,
+  formatReplicaMemory,
+  ModelFileName,
+  type ModelName,
+  modelRoutes,
+  type NodeId,
+  type OperationId,
+} from '@muster/protocol'
 import { fetchNode, fetchNodes, modelArgument, parseModelName, parseSelectorOption, selectorHelp } from '../arguments.ts'
 import { CliError, usageError } from '../cli-error.ts'
 import { addExplain } from '../explain/explain-command.ts'
@@ -67,7 +75,7 @@ const modelsWhy: ClientCommand = {
   name: 'why',
   summary: 'Show where a model can run and why not elsewhere, the progress of its load, and its failure',
   details:
-    'Nodes that fit have a score: the highest one is chosen. All others show the reason that excludes them. When no node fits, replicas of other models may be evicted.',
+    'Nodes that fit have a score: the highest one is chosen. MEMORY is what a replica would book there, in RAM or on GPUs. All others show the reason that excludes them. When no node fits, replicas of other models may be evicted.',
   arguments: [modelArgument],
   examples: ['muster models why tiny'],
   run: async ({ shell, api, print, words }) => {
@@ -80,6 +88,7 @@ const modelsWhy: ClientCommand = {
         ['Model', params.name],
         ['State', loadingText(status.body)],
         ['Failure', failureText(status.body.failure, shell.clock.now())],
+        ...(placement.body.memory === undefined ? [] : [['Memory', formatReplicaMemory(placement.body.memory)] as const]),
       ])
       if (nodes.length === 0) return `${fields}\n\nThere are no nodes.`
       const table = renderTable(placementColumns, nodes, print.width)

@@ -2,6 +2,7 @@
 import type { Clock } from '@muster/host'
 import {
   formatDuration,
+  formatNodeMemory,
   type LoadFailure,
   type Loading,
   type ModelView,
@@ -136,6 +137,7 @@ export const placementColumns: Column<PlacementNode>[] = [
   { heading: 'NODE', cell: (node) => node.node_name || node.node_id, shrinks: true },
   { heading: 'ELIGIBLE', cell: (node) => (node.eligible ? 'yes' : 'no') },
   { heading: 'SCORE', cell: (node) => (node.eligible ? String(Math.round(node.score * 1000) / 1000) : ''), align: 'right' },
+  { heading: 'MEMORY', cell: ({ memory }) => (memory === undefined ? '' : formatNodeMemory(memory)), shrinks: true },
   { heading: 'REASON', cell: (node) => node.reason || (node.warning ?? ''), shrinks: true },
 ]
 

@@ -1,8 +1,8 @@
 // Pure: nodes as table rows, fields and sentences.
 import type { Clock } from '@muster/host'
-import type { NodeView } from '@muster/protocol'
+import { formatFree, formatGpuProcess, type GpuCard, type NodeView } from '@muster/protocol'
 import { type Column, renderFields } from '../output/table.ts'
-import { formatAge, formatFree, plainText } from '../output/text.ts'
+import { formatAge, plainText } from '../output/text.ts'
 
 export const nodeColumns = (clock: Pick<Clock, 'now'>): Column<NodeView>[] => [
   { heading: 'NAME', cell: (node) => node.name, shrinks: true },
@@ -29,6 +29,7 @@ export function renderNode(node: NodeView, now: number): string {
     ['Memory', formatFree(resources.available_ram, resources.total_ram)],
     ['GPU', resources.gpu_vendor ?? 'none'],
     ['GPU memory', resources.unified_memory ? 'shared with the CPU' : formatFree(resources.available_vram, resources.total_vram)],
+    ...cardFields(resources.gpus ?? []),
     ['GPU budget', limitText(node.limits?.vram_budget ?? null, node.vram_budget) ?? 'none'],
     ['Per model', replicasText(limitText(node.limits?.max_replicas_per_model ?? null, node.max_replicas_per_model ?? null))],
     ['Disk', formatFree(resources.available_disk, resources.total_disk)],
@@ -56,6 +57,16 @@ function limitText(inEffect: Limit | null, ofAdministrator: string | number | nu
 }
 
 const replicasText = (limit: string | null): string => (limit === null ? 'any number of replicas' : `at most ${limit}`)
+
+/** One field per GPU: its memory, and the processes that use it. */
+const cardFields = (gpus: readonly GpuCard[]): (readonly [string, string[]])[] =>
+  gpus.map((card) => [
+    `GPU ${card.index}`,
+    [
+      `${card.name || card.vendor}, ${formatFree(card.free, card.total)}${card.uuid === undefined ? '' : ` (${card.uuid})`}`,
+      ...(card.processes ?? []).map(formatGpuProcess),
+    ],
+  ])
 
 export const labelLines = (labels: Readonly<Record<string, string>>): string[] =>
   Object.entries(labels)

@@ -1,6 +1,7 @@
 import { execFileSync } from 'node:child_process'
 import { describe, expect, it } from 'vitest'
-import { formatAge, formatFree, plainJson, plainText, shellWord } from './text.ts'
+import { formatFree } from '@muster/protocol'
+import { formatAge, plainJson, plainText, shellWord } from './text.ts'
 
 describe('plainText', () => {
   it.each([

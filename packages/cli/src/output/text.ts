@@ -1,7 +1,7 @@
 // Text for a terminal. Names, reasons and versions come from other machines: an escape sequence in one could rewrite the
 // screen or the clipboard, a line break or a change of writing direction could fake a row of a table.
 import { stripVTControlCharacters } from 'node:util'
-import { formatBytes, formatDuration } from '@muster/protocol'
+import { formatDuration } from '@muster/protocol'
 
 export function plainText(text: string): string {
   return stripVTControlCharacters(text)
@@ -45,10 +45,6 @@ export function cutToWidth(text: string, width: number): string {
 
 /** Quotes a text as one word of a shell, also inside "$( )". */
 export const shellWord = (text: string): string => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", `'\\''`)}'`)
-
-/** `12 GB free of 64 GB`; `-` when the total is unknown. */
-export const formatFree = (free: number | null, total: number | null): string =>
-  total === null ? '-' : free === null ? formatBytes(total) : `${formatBytes(free)} free of ${formatBytes(total)}`
 
 /** The age by the local clock; `never` without a moment, `-` for a malformed one. */
 export function formatAge(moment: string | null, now: number): string {

@@ -25,9 +25,9 @@ export function replicaEndpoints({ loads, replicas, nodes, facts, place }: Repli
   }
   const placementOf = async (config: ModelConfig): Promise<PlacementView> => {
     try {
-      const { placement } = await place({ config, purpose: 'serve', avoid: null, pin: null })
+      const { placement, model, candidates } = await place({ config, purpose: 'serve', avoid: null, pin: null })
       const victims = await replicas.listByIds(placement.eviction?.victims ?? [])
-      return viewPlacement(placement, victims)
+      return viewPlacement(placement, { memory: model.memory, candidates }, victims)
     } catch (error) {
       if (!(error instanceof FleetError)) throw error
       // A reason that excludes every node, such as an unknown backend, is shown for each of them.

@@ -20,7 +20,7 @@ import {
 } from '@muster/protocol'
 import { statusOf } from '../nodes/view.ts'
 import type { Placement } from '../placement/placement.pure.ts'
-import type { PlacementRequest, Placer, ReplicaSnapshot } from '../placement/placer.ts'
+import type { PlacementChoice, PlacementRequest, Placer } from '../placement/placer.ts'
 import { replicaPrefix, returnOf } from '../replicas/replicas.pure.ts'
 import type { Read } from '../store/intents.ts'
 import type { ListedLoad, LoadRecord } from '../store/load-rows.ts'
@@ -107,7 +107,7 @@ async function decideAndApply(claimed: ClaimedLoad, deps: ApplyDeps, choices = 1
   await move(claimed, { type: 'room_requested', made: null, againInMs: afterRoomMs }, deps)
 }
 
-type Observation = Readonly<{ model: WantedModel | null; world: World; seen: ReplicaSnapshot; set: Read<ListedLoad> }>
+type Observation = Readonly<{ model: WantedModel | null; world: World; set: Read<ListedLoad> }> & Chosen
 
 async function observe({ record: { load } }: ClaimedLoad, deps: ApplyDeps): Promise<Observation> {
   const model = await modelOf(load, deps)
@@ -117,7 +117,7 @@ async function observe({ record: { load } }: ClaimedLoad, deps: ApplyDeps): Prom
   const isNodeHealthy = node !== null && statusOf(node).status === 'healthy'
   const isUnplaced = load.state === 'waiting' || load.state === 'failed'
   const place = deps.placing()
-  const { placement, seen } = isUnplaced && model !== null ? await placeOf(load, model, place) : unplaced
+  const { placement, seen, bookingOn } = isUnplaced && model !== null ? await placeOf(load, model, place) : unplaced
   const {
     old,
     isSpare: isLoadSpare,
@@ -128,7 +128,8 @@ async function observe({ record: { load } }: ClaimedLoad, deps: ApplyDeps): Prom
   const returned = unowned === null ? null : returnOf(unowned)
   const install = load.state === 'installing' ? await deps.installStanding(load.installId, load.nodeId) : null
   const known = model === null ? null : { name: model.name, revision: model.revision, isWanted: isWanted(load, model) }
-  return { model, seen, set, world: { model: known, isNodeHealthy, placement, returned, install, isAssembling, old, isSpare: isLoadSpare } }
+  const world = { model: known, isNodeHealthy, placement, returned, install, isAssembling, old, isSpare: isLoadSpare }
+  return { model, seen, bookingOn, set, world }
 }
 
 /** Reads the model, with the listed name of its backend: the one in intents and inventories, which may be that of a meta backend. */
@@ -143,7 +144,7 @@ type Task = Readonly<{ claimed: ClaimedLoad }> & Omit<Observation, 'world'>
 /** `outdated`: the facts behind the decision have changed. */
 type Outcome = 'done' | 'outdated'
 
-async function carryOut(decision: Decision, { claimed, model, seen, set }: Task, deps: ApplyDeps): Promise<Outcome> {
+async function carryOut(decision: Decision, { claimed, model, seen, bookingOn, set }: Task, deps: ApplyDeps): Promise<Outcome> {
   switch (decision.do) {
     case 'step': {
       const moved = await move(claimed, decision.event, deps)
@@ -153,7 +154,7 @@ async function carryOut(decision: Decision, { claimed, model, seen, set }: Task,
       if (model !== null) await submitInstall(decision.nodeId, { claimed, model }, deps)
       return 'done'
     case 'start':
-      return model === null ? 'done' : await start(decision, { claimed, model, seen }, deps)
+      return model === null ? 'done' : await start(decision, { claimed, model, seen, bookingOn }, deps)
     case 'evict':
       await move(
         claimed,
@@ -213,13 +214,13 @@ type StartDecision = Extract<Decision, { do: 'start' }>
 
 async function start(
   { nodeId, warning }: StartDecision,
-  { claimed, model, seen }: Target & { seen: ReplicaSnapshot },
+  { claimed, model, seen, bookingOn }: Target & Chosen,
   deps: ApplyDeps,
 ): Promise<Outcome> {
   const { load } = claimed.record
   const replicaId = load.purpose === 'stage' ? null : ReplicaId.parse(newId(replicaPrefix))
   const opId = OperationId.parse(newId(loadOpPrefix))
-  const detail = { started: { backend: model.backend, config: model.config, seen: seen.get(nodeId) ?? [] } }
+  const detail = { started: { backend: model.backend, config: model.config, seen: seen.get(nodeId) ?? [], booking: bookingOn(nodeId) } }
   const placed = await move(claimed, { type: 'placed', nodeId, opId, replicaId, note: warning }, deps, detail)
   if (placed === 'crowded') return 'outdated'
   await deps.step('RT.job.placed')
@@ -323,8 +324,9 @@ async function query({ claimed, model }: Target, deps: ApplyDeps): Promise<void>
 // Placing a load, and making room for it: by ending an old replica of its own model or by evicting replicas of other models. The
 // old replica is chosen for all loads of the model together, and ended only if none of them has changed.
 
-type PlacementResult = Readonly<{ placement: Placement | Failure | null; seen: ReplicaSnapshot }>
-const unplaced: PlacementResult = { placement: null, seen: new Map() }
+type Chosen = Pick<PlacementChoice, 'seen' | 'bookingOn'>
+type PlacementResult = Readonly<{ placement: Placement | Failure | null }> & Chosen
+const unplaced: PlacementResult = { placement: null, seen: new Map(), bookingOn: () => null }
 
 async function placeOf(load: Load, { config }: WantedModel, place: Placer): Promise<PlacementResult> {
   try {

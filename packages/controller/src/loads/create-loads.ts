@@ -17,6 +17,7 @@ import { type Catalogue, galleryOfFleet } from '../gallery/catalogue.ts'
 import type { Submissions } from '../operations/submit.ts'
 import { chooseSpread } from '../placement/placement.pure.ts'
 import { createPlacer, type Placer, type PlacerDeps } from '../placement/placer.ts'
+import type { ReadHeaders } from '../placement/source-headers.ts'
 import { createReplicaChecks } from '../replicas/check-replicas.ts'
 import { createReplicaReports, createTendReplicas, createUnload } from '../replicas/reports.ts'
 import type { ControllerSettings } from '../settings.ts'
@@ -43,6 +44,7 @@ export interface LoadsDeps {
   /** Stores the last known progress before an end is recorded. */
   readonly settleProgress: (keys: readonly WorkKey[]) => Promise<void>
   readonly filesFor: (config: ModelConfig, nodeId: NodeId) => Promise<ModelFile[]>
+  readonly readHeaders?: ReadHeaders
   readonly onStep: (transition: LoadTransition) => void
   /** True when this controller is about to stop: it places nothing, and reports of workers are still recorded. */
   readonly isPaused?: () => boolean
@@ -75,7 +77,7 @@ export function createLoads(deps: LoadsDeps) {
     ...{ placement: store.placement, catalogue: deps.catalogue, inFlight: (id: ReplicaId) => reports.inFlight(id) },
     diskCheck: () => settings.diskCheck ?? 'refuse',
   }
-  const counted = { ...known, ...(deps.onRefused === undefined ? {} : { onRefused: deps.onRefused }) }
+  const counted = { ...known, readHeaders: deps.readHeaders, ...(deps.onRefused === undefined ? {} : { onRefused: deps.onRefused }) }
   const listedName = (backend: BackendName): Promise<BackendName> => store.intents.listedName(backend)
   const unload = createUnload({ bus, log })
   const demand = createDemands({ loads, nodes })
@@ -213,14 +215,20 @@ type Facts = PlacerDeps['placement']
 /** Reads nodes and replicas once: all placements of one decision see the same moment. */
 function readOnce(store: Facts): Facts {
   let replicas: ReturnType<Facts['replicas']> | null = null
-  const nodes = new Map<string, ReturnType<Facts['nodes']>>()
   return {
     replicas: () => (replicas ??= store.replicas()),
-    nodes(wanted) {
-      const key = JSON.stringify(wanted)
-      const read = nodes.get(key) ?? store.nodes(wanted)
-      nodes.set(key, read)
-      return read
-    },
+    nodes: once((wanted) => store.nodes(wanted)),
+    files: once((wanted) => store.files(wanted)),
+  }
+}
+
+/** Equal arguments share one call. */
+function once<A, R>(read: (wanted: A) => R): (wanted: A) => R {
+  const known = new Map<string, R>()
+  return (wanted) => {
+    const key = JSON.stringify(wanted)
+    const before = known.get(key) ?? read(wanted)
+    known.set(key, before)
+    return before
   }
 }

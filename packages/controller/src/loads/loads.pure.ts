@@ -231,7 +231,7 @@ export function failureOfExit({ exit_code: code, signal, last_lines: lines }: Ex
 }
 
 /** `seen`: the live replicas of the node when it was chosen. */
-export type StartDetail = Readonly<{ backend: string; config: object; seen: readonly ReplicaId[] }>
+export type StartDetail = Pick<Extract<ReplicaChange, { do: 'start' }>, 'backend' | 'config' | 'seen' | 'booking'>
 
 /** Details of a step beyond its event. */
 export type StepDetail = Readonly<{

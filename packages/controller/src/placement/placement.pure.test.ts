@@ -1,7 +1,8 @@
 import { Digest, NodeId, OperationId } from '@muster/protocol'
 import { describe, expect, it } from 'vitest'
-import { candidate, modelToPlace, replica } from '../../test/placement-facts.ts'
+import { candidate, inRam, modelToPlace, ramOf, replica, vramOf } from '../../test/placement-facts.ts'
 import {
+  chooseCard,
   choosePlacement,
   viewPlacement,
   chooseSpread,
@@ -11,21 +12,22 @@ import {
   type PlacementModel,
 } from './placement.pure.ts'
 import type { SpreadFacts } from '../store/placement.ts'
-import { needOf } from './room.pure.ts'
+import { needOf, unknownMemory } from './memory.pure.ts'
 
 const [a, b] = ['a', 'b'].map((letter) => Digest.parse(`sha256:${letter.repeat(64)}`))
 const gb = 1e9
 const file = { digest: a ?? null, size: 2 * gb }
 const need = needOf([file.size])
 const own = { model: 'tiny' }
-const ram = (total: number | null, available: number | null = null) => ({ kind: 'ram' as const, total, available })
+/** Some of its layers are on GPUs. */
+const split = { ...modelToPlace().memory, cpu: inRam(5 * gb), gpu: { ram: 2 * gb, vram: 3 * gb } }
 const judge = (wanted: Partial<PlacementModel>, over: Partial<Candidate>) =>
   choosePlacement(modelToPlace(wanted), [candidate('one', over)]).nodes[0]
 
 describe('a node that is on its way is awaited', () => {
   const arriving = { status: 'unhealthy', isArriving: true } as const
   it.each<[string, Partial<Candidate>, Partial<PlacementModel>, boolean]>([
-    ['also when its memory and disk are unknown', { ...arriving, pool: ram(null) }, { files: [file] }, true],
+    ['also when its memory and disk are unknown', { ...arriving, ...ramOf(null) }, { files: [file] }, true],
     ['but not one that is silent', { status: 'unhealthy' }, {}, false],
     ['but not an agent', { ...arriving, nodeType: 'agent' }, {}, false],
     ['but not one with other labels', { ...arriving, labels: { gpu: 'amd' } }, { selector: { gpu: 'nvidia' } }, false],
@@ -64,22 +66,22 @@ describe('a node is not eligible', () => {
       { files: [file] },
       ['disk', '1 GB are free, when 2 GB are kept for replicas that are starting there'],
     ],
-    ['when its memory is too small', { pool: ram(gb) }, { files: [file] }, ['memory', 'about 2.3 GB of memory, and the node has 1 GB']],
+    ['when its memory is too small', { ...ramOf(gb) }, { files: [file] }, ['memory', 'about 2.3 GB of memory, and the node has 1 GB']],
     [
       'W19 when others have booked its memory, whatever it says is available',
-      { pool: ram(4 * gb, 4 * gb), replicas: [replica({ need: 2 * gb, state: 'draining' })] },
+      { ...ramOf(4 * gb, 4 * gb), replicas: [replica({ need: 2 * gb, state: 'draining' })] },
       { files: [file] },
       ['memory', 'and 2 GB of 4 GB are free'],
     ],
     [
       'when others than replicas use its memory',
-      { pool: { kind: 'vram', total: 8 * gb, available: gb } },
+      { ...vramOf(8 * gb, gb) },
       { files: [file] },
       ['memory', 'of GPU memory, and 1 GB of 8 GB are free'],
     ],
     [
       'when one is starting that it does not see yet',
-      { pool: ram(9 * gb, 4 * gb), replicas: [replica({ need: 2 * gb, state: 'starting' })] },
+      { ...ramOf(9 * gb, 4 * gb), replicas: [replica({ need: 2 * gb, state: 'starting' })] },
       { files: [file] },
       ['memory', '2 GB of 9 GB'],
     ],
@@ -88,6 +90,18 @@ describe('a node is not eligible', () => {
       { maxReplicasPerModel: 1, replicas: [replica(own)] },
       {},
       ['per_model', 'runs 1 replica of this model, and may run 1 of each model'],
+    ],
+    [
+      'when it has too little memory for the layers that are not on its GPU',
+      { ...vramOf(9 * gb), ...ramOf(gb) },
+      { memory: split },
+      ['memory', 'about 2 GB of memory, and the node has 1 GB'],
+    ],
+    [
+      'when its GPU shares the memory of the machine and replicas on the processor have booked it',
+      { ...vramOf(6 * gb), ...ramOf(6 * gb), hasSharedMemory: true, replicas: [replica({ need: 2 * gb })] },
+      { memory: split },
+      ['memory', 'about 5 GB of memory, and 4 GB of 6 GB are free'],
     ],
     ['when it runs as many as it may', { maxReplicas: 1, replicas: [replica()] }, {}, ['places', 'runs 1 replicas, and may run 1']],
   ])('%s', (_, over, wanted, [excludedBy, reason]) => {
@@ -104,7 +118,9 @@ describe('with --disk-check warn', () => {
       { node_name: 'full', eligible: true, reason: '', warning: 'its files need 2 GB on disk, and 1 GB are free' },
     ])
     expect(nodes[0]).not.toHaveProperty('warning')
-    expect(viewPlacement({ nodes, eviction: null }, []).nodes[1]).toMatchObject({ warning: expect.stringContaining('2 GB') })
+    expect(viewPlacement({ nodes, eviction: null }, { memory: unknownMemory, candidates: [] }, []).nodes[1]).toMatchObject({
+      warning: expect.stringContaining('2 GB'),
+    })
   })
 })
 
@@ -113,14 +129,17 @@ describe('a node is eligible', () => {
     ['when the backend can be installed', { hasBackend: false }, {}],
     ['when it has the build already, whatever the gallery offers', { unfit: 'nothing for it', artifactSize: 9, availableDisk: 1 }, {}],
     ['F16 when nothing is known of its disk and memory', {}, { files: [file] }],
-    ['F16 when only what is available is known', { pool: ram(null, 1) }, { files: [file] }],
-    ['when nothing is known of the size of the model', { pool: ram(1, 1) }, { files: [{ digest: null, size: null }] }],
+    ['F16 when only what is available is known', { ...ramOf(null, 1) }, { files: [file] }],
+    ['when nothing is known of the size of the model', { ...ramOf(1, 1) }, { files: [{ digest: null, size: null }] }],
     ['when it has the files already, on a full disk', { availableDisk: 0, files: new Set([file.digest ?? '']) }, { files: [file] }],
-    ['when it has exactly the memory', { pool: ram(need, need) }, { files: [file] }],
-    ['when a replica that uses its memory is treated as ended', { pool: ram(need + gb, gb), vacatedMemory: need }, { files: [file] }],
+    ['when it has exactly the memory', { ...ramOf(need, need) }, { files: [file] }],
+    ['when a replica that uses its memory is treated as ended', { ...ramOf(need + gb, gb), vacatedMemory: inRam(need) }, { files: [file] }],
+    ['on the processor, however full its GPU is', { ...ramOf(9 * gb), vram: { total: gb, available: 0 } }, { files: [file] }],
+    ['on its GPU, however full its memory is', { ...vramOf(9 * gb), ...ramOf(1, 0) }, { files: [file] }],
+    ['when GPU and memory have room for their layers', { ...vramOf(3 * gb), ...ramOf(2 * gb) }, { memory: split }],
     [
       'for staging, without backend and with little memory',
-      { unfit: 'no', pool: ram(1), hasBackend: false },
+      { unfit: 'no', ...ramOf(1), hasBackend: false },
       { isStaging: true, files: [file] },
     ],
     [
@@ -177,20 +196,20 @@ describe('between two nodes', () => {
 
 describe('one of several replicas on a node moves', () => {
   const calm = { hasReplica: false, calmMs: 60_000, failedMs: null }
-  const pool = ram(4 * gb)
-  const full = { pool, replicas: [replica({ need: 3 * gb })] }
+  const pool = ramOf(4 * gb)
+  const full = { ...pool, replicas: [replica({ need: 3 * gb })] }
   it.each<[string, Partial<Candidate>, Partial<SpreadFacts>, 'two' | null]>([
-    ['to a node that has been calm for a minute', { pool }, {}, 'two'],
-    ['to none that came back a moment ago', { pool }, { calmMs: 59_999 }, null],
-    ['to none with a replica of the model, in whatever state', { pool }, { hasReplica: true }, null],
-    ['to none where it did not start lately', { pool }, { failedMs: 599_999 }, null],
-    ['to one where it did not start long ago', { pool }, { failedMs: 600_000 }, 'two'],
-    ['to none that lacks the backend', { pool, hasBackend: false }, {}, null],
+    ['to a node that has been calm for a minute', pool, {}, 'two'],
+    ['to none that came back a moment ago', pool, { calmMs: 59_999 }, null],
+    ['to none with a replica of the model, in whatever state', pool, { hasReplica: true }, null],
+    ['to none where it did not start lately', pool, { failedMs: 599_999 }, null],
+    ['to one where it did not start long ago', pool, { failedMs: 600_000 }, 'two'],
+    ['to none that lacks the backend', { ...pool, hasBackend: false }, {}, null],
     ['to none without room, though others could be evicted', full, {}, null],
-    ['to none that is away', { pool, status: 'unhealthy' }, {}, null],
+    ['to none that is away', { ...pool, status: 'unhealthy' }, {}, null],
   ])('%s', (_, over, facts, want) => {
     const placement = choosePlacement(modelToPlace({ files: [file] }), [
-      candidate('one', { pool, replicas: [replica(own), replica(own)] }),
+      candidate('one', { ...pool, replicas: [replica(own), replica(own)] }),
       candidate('two', over),
     ])
     const known = new Map([
@@ -202,13 +221,13 @@ describe('one of several replicas on a node moves', () => {
 })
 
 describe('an eviction is proposed', () => {
-  const pool = ram(4 * gb)
-  const there = { replicas: [replica({ id: 'r-idle', need: 3 * gb })], pool }
+  const pool = ramOf(4 * gb)
+  const there = { replicas: [replica({ id: 'r-idle', need: 3 * gb })], ...pool }
 
   it('W17 only when no node is eligible', () => {
     const wanted = modelToPlace({ files: [file] })
     expect(choosePlacement(wanted, [candidate('full', there)]).eviction).toEqual({ nodeId: 'full', victims: ['r-idle'] })
-    expect(choosePlacement(wanted, [candidate('full', there), candidate('free', { pool, hasBackend: false })]).eviction).toBeNull()
+    expect(choosePlacement(wanted, [candidate('full', there), candidate('free', { ...pool, hasBackend: false })]).eviction).toBeNull()
   })
 
   it.each<[string, Partial<Candidate>, Partial<PlacementModel>]>([
@@ -232,7 +251,7 @@ describe('a model that an administrator unloaded on a node', () => {
     expect(judge({ isStaging: true, pin: one }, { isUnloaded: true })).toMatchObject({ eligible: true })
   })
   it('evicts nothing there', () => {
-    const full = { pool: ram(gb), replicas: [replica({ need: gb, priority: -1 })] }
+    const full = { ...ramOf(gb), replicas: [replica({ need: gb, priority: -1 })] }
     const placed = (isUnloaded: boolean) =>
       choosePlacement(modelToPlace({ files: [{ digest: null, size: gb / 2 }] }), [candidate('one', { ...full, isUnloaded })])
     expect(placed(false).eviction).toMatchObject({ nodeId: one })
@@ -243,5 +262,26 @@ describe('a model that an administrator unloaded on a node', () => {
     expect(explainNoNode({ name: modelToPlace().name }, { nodes, eviction: null })).toBe(
       'no node can run tiny: two: unloaded on this node by an administrator',
     )
+  })
+})
+
+describe('the GPU that holds a replica', () => {
+  const card = (id: string, total: number | null, available: number | null = total) => ({ id, name: `card ${id}`, total, available })
+  const on = (id: string, vram: number, over: Parameters<typeof replica>[0] = {}) => replica({ ...over, card: id, need: { ram: 0, vram } })
+  it.each<[string, Partial<Candidate>, number, string | null]>([
+    ['is the one with the least room that is enough', { cards: [card('0', 24), card('1', 8), card('2', 4)] }, 6, '1'],
+    ['has room beside the replicas that are booked there', { cards: [card('0', 24), card('1', 8)], replicas: [on('1', 4)] }, 6, '0'],
+    ['has room beside other programs', { cards: [card('0', 24), card('1', 8, 5)] }, 6, '0'],
+    [
+      'has room beside a replica that its report does not include yet',
+      { cards: [card('0', 24, 20), card('1', 12, 12)], replicas: [on('1', 5, { state: 'starting' }), on('1', 2)] },
+      6,
+      '0',
+    ],
+    ['is none when several must share it', { cards: [card('0', 24), card('1', 24)] }, 40, null],
+    ['is none without a figure of its memory', { cards: [card('0', null)] }, 6, null],
+    ['is none on the processor', { cards: [card('0', 24)] }, 0, null],
+  ])('%s', (_, over, vram, want) => {
+    expect(chooseCard(candidate('one', over), { ram: 1, vram })).toBe(want)
   })
 })

@@ -4,8 +4,10 @@ import {
   type Failure,
   findMismatchedLabel,
   formatBytes,
+  type MemoryParts,
   type ModelName,
   type NodeId,
+  type NodeMemory,
   type NodeStatus,
   type NodeType,
   type OperationId,
@@ -16,13 +18,27 @@ import {
 import type { NodeRecord } from '../store/nodes.ts'
 import type { SpreadFacts } from '../store/placement.ts'
 import type { ReplicaRecord } from '../store/replicas.ts'
-import { chooseEviction, type Eviction, freeDisk, freeMemory, freeReplicaCount, needOf, type NodeRoom } from './room.pure.ts'
+import type { ModelMemory } from './memory.pure.ts'
+import {
+  amountIn,
+  chooseEviction,
+  type Device,
+  type Eviction,
+  freeDisk,
+  freeMemory,
+  freeReplicaCount,
+  type Memory,
+  type MemoryByDevice,
+  noMemory,
+  type NodeRoom,
+} from './room.pure.ts'
 
 export interface PlacementModel {
   readonly name: ModelName
   readonly backend: string
   readonly selector: Selector | null
   readonly files: readonly ModelContent[]
+  readonly memory: ModelMemory
   readonly priority: number
   /** Only the files are fetched; nothing is started. */
   readonly isStaging: boolean
@@ -58,7 +74,13 @@ export interface Candidate extends NodeRoom {
   readonly files: ReadonlySet<string>
   /** An administrator unloaded the model there. */
   readonly isUnloaded: boolean
+  /** Where the model would compute. */
+  readonly device: Device
+  /** The usable GPUs, when the worker lists them. */
+  readonly cards: readonly Card[]
 }
+/** A GPU. `id`: its UUID, or its number. */
+export type Card = Readonly<{ id: string; name: string; total: number | null; available: number | null }>
 
 /** Why a node is excluded. `memory` and `places` (the replica limit) can be freed by an eviction, the others cannot. */
 export type Exclusion =
@@ -91,8 +113,8 @@ const warned = 400
 
 /** Among equal nodes the first one wins. */
 export function choosePlacement(model: PlacementModel, candidates: readonly Candidate[]): Placement {
-  const need = model.isStaging ? 0 : needOf(model.files.map(({ size }) => size))
-  const criteria: Criteria = { need, findUnselected: unselectedReasons(model.selector), text: cacheTexts() }
+  const memory: MemoryByDevice = model.isStaging ? { cpu: noMemory, gpu: noMemory } : model.memory
+  const criteria: Criteria = { memory, findUnselected: unselectedReasons(model.selector), text: cacheTexts() }
   // Grouped by score, so that thousands of nodes need no sorting.
   const eligible = new Map<number, JudgedNode[]>()
   const others: JudgedNode[] = []
@@ -125,14 +147,14 @@ export function choosePlacement(model: PlacementModel, candidates: readonly Cand
   const scores = [...eligible.keys()].toSorted((a, b) => b - a)
   return {
     nodes: [...scores.flatMap((score) => eligible.get(score) ?? []), ...others],
-    eviction: scores.length === 0 && full.length > 0 ? evict(model, need, { full, everywhere: candidates }) : null,
+    eviction: scores.length === 0 && full.length > 0 ? evict(model, { full, everywhere: candidates }) : null,
   }
 }
 
-function evict(model: PlacementModel, need: number, { full, everywhere }: Record<'full' | 'everywhere', readonly Candidate[]>) {
+function evict(model: PlacementModel, { full, everywhere }: Record<'full' | 'everywhere', readonly Candidate[]>) {
   const best = full.map((node) => ({ node, score: scoreOf(model, node) })).toSorted((a, b) => b.score - a.score)
   return chooseEviction(
-    { name: model.name, priority: model.priority, need },
+    { name: model.name, priority: model.priority, memory: model.memory },
     best.map(({ node }) => node),
     everywhere,
   )
@@ -141,7 +163,7 @@ function evict(model: PlacementModel, need: number, { full, everywhere }: Record
 type ExclusionReason = Readonly<{ by: Exclusion; reason: string }>
 
 type Criteria = Readonly<{
-  need: number
+  memory: MemoryByDevice
   findUnselected: (labels: Candidate['labels']) => ExclusionReason | null
   text: (bytes: number) => string
 }>
@@ -225,14 +247,38 @@ function findDiskProblem({ files, isStaging, backend }: PlacementModel, node: Ca
   return `${what} ${formatBytes(ofFiles + ofBackend)} on disk, and ${formatBytes(free)} are free${awaited}`
 }
 
-function excludeByMemory(node: Candidate, { need, text }: Criteria): ExclusionReason | null {
-  if (need === 0) return null
-  const free = freeMemory(node)
-  if (need <= free) return null
-  const { kind, total } = node.pool
-  const needs = `it needs about ${text(need)} of ${kind === 'vram' ? 'GPU memory' : 'memory'}`
-  const has = total === null || need > total ? `the node has ${text(total ?? 0)}` : `${text(free)} of ${text(total)} are free`
+function excludeByMemory(node: Candidate, { memory, text }: Criteria): ExclusionReason | null {
+  const need = memory[node.device]
+  return excludeByPool(node, 'vram', need, text) ?? excludeByPool(node, 'ram', need, text)
+}
+
+function excludeByPool(node: Candidate, pool: keyof Memory, need: Memory, text: Criteria['text']): ExclusionReason | null {
+  const amount = amountIn(node, pool, need)
+  if (amount === 0) return null
+  const free = freeMemory(node, pool)
+  if (amount <= free) return null
+  const { total } = node[pool]
+  const needs = `it needs about ${text(amount)} of ${pool === 'vram' ? 'GPU memory' : 'memory'}`
+  const has = total === null || amount > total ? `the node has ${text(total ?? 0)}` : `${text(free)} of ${text(total)} are free`
   return { by: 'memory', reason: `${needs}, and ${has}` }
+}
+
+/**
+ * The card with the least room that holds all of a replica's GPU memory, by its bookings and its report; null: none, or the cards
+ * are unknown. It is recorded with the replica, so that the next one counts it.
+ */
+export function chooseCard(node: Pick<Candidate, 'cards' | 'replicas'>, { vram }: Memory): string | null {
+  if (vram === 0) return null
+  let best: Readonly<{ id: string; free: number }> | null = null
+  for (const { id, total, available } of node.cards) {
+    if (total === null) continue
+    const on = node.replicas.filter(({ card }) => card === id)
+    const booked = on.reduce((sum, { need }) => sum + need.vram, 0)
+    const missing = on.reduce((sum, { need, isReported }) => sum + (isReported ? 0 : need.vram), 0)
+    const free = Math.min(total - booked, (available ?? total) - missing)
+    if (vram <= free && (best === null || free < best.free)) best = { id, free }
+  }
+  return best?.id ?? null
 }
 
 function excludeByReplicaLimit(node: Candidate): ExclusionReason | null {
@@ -291,14 +337,23 @@ export function explainNoNode({ name }: Pick<PlacementModel, 'name'>, { nodes }:
 }
 const maxReasons = 8
 
+type ViewedModel = Readonly<{ memory: ModelMemory; candidates: readonly Candidate[] }>
+
 /** The placement preview of the API. */
-export function viewPlacement({ nodes, eviction }: Placement, victims: readonly Pick<ReplicaRecord, 'id' | 'model'>[]): PlacementView {
+export function viewPlacement(
+  { nodes, eviction }: Placement,
+  { memory, candidates }: ViewedModel,
+  victims: readonly Pick<ReplicaRecord, 'id' | 'model'>[],
+): PlacementView {
   const modelOf = new Map(victims.map(({ id, model }) => [id, model]))
+  const roomOf = new Map(candidates.map((node) => [node.id, viewMemory(node, memory)]))
   return {
+    memory: { basis: memory.basis, parts: partsOf(memory) },
     nodes: nodes.map(({ node_id, node_name, eligible, reason, score, warning, excludedBy }) => ({
       ...{ node_id, node_name, eligible, reason, score },
       ...(warning === undefined ? {} : { warning }),
       excluded_by: excludedBy,
+      ...(roomOf.has(node_id) ? { memory: roomOf.get(node_id) } : {}),
     })),
     eviction:
       eviction === null
@@ -311,6 +366,23 @@ export function viewPlacement({ nodes, eviction }: Placement, victims: readonly 
               return model === undefined ? [] : [{ id, model }]
             }),
           },
+  }
+}
+
+function partsOf({ estimate }: ModelMemory): MemoryParts | null {
+  if (estimate === null) return null
+  const { weights, kvCache: cache, compute, mmproj, process, total, perLayer: per_layer, layers } = estimate
+  return { weights, cache, compute, mmproj, process, total, per_layer, layers }
+}
+
+function viewMemory(node: Candidate, memory: MemoryByDevice): NodeMemory {
+  const { device } = node
+  const need = memory[device]
+  const card = chooseCard(node, need)
+  const free = (pool: keyof Memory): number | null => (node[pool].total === null ? null : Math.max(0, freeMemory(node, pool)))
+  return {
+    ...{ device, ...need, free_ram: free('ram'), free_vram: free('vram') },
+    card: card === null ? null : { id: card, name: node.cards.find(({ id }) => id === card)?.name ?? '' },
   }
 }
 

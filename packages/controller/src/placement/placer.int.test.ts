@@ -1,10 +1,12 @@
 // Placement on a real database: facts about nodes, and resources booked by replicas.
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest'
-import { Incarnation, ModelConfig, type NodeId } from '@muster/protocol'
+import { Digest, Incarnation, InstalledBackend, ModelConfig, ModelName, type NodeId, StoredFacts } from '@muster/protocol'
 import { parseGallery } from '@muster/source'
 import { sql } from 'kysely'
 import { startLoadsWorld, type LoadsWorld } from '../../test/loads-world.ts'
+import { needOf } from './memory.pure.ts'
 import { createPlacer, type PlacerDeps, type PlacementRequest } from './placer.ts'
+import type { Booking } from '../store/placement.ts'
 import type { Exclusion } from './placement.pure.ts'
 
 let world: LoadsWorld
@@ -64,6 +66,126 @@ async function addReplica(
     world.db,
   )
 }
+
+const tinyFacts = { architecture: 'llama', layers: 4, embedding: 160, heads: 5, kv_heads: 5, context: 512, vocabulary: 960, reader: 1 }
+const factsOf = (letter: string, bytes: number): StoredFacts =>
+  StoredFacts.parse({
+    digest: `sha256:${shaOf(letter)}`,
+    facts: { ...tinyFacts, tensors: { count: 38, bytes, layer_bytes: bytes, input_bytes: 0 } },
+  })
+/** The node reports its files, as its worker does. */
+async function report(id: NodeId, list: Partial<Parameters<typeof world.store.inventory.recordAnswer>[1]>): Promise<void> {
+  const node = await world.store.nodes.find(id)
+  const requestedAt = await world.store.inventory.now()
+  const backends = [InstalledBackend.parse({ name: 'llama' })]
+  await world.store.inventory.recordAnswer({ id, incarnation: node?.incarnation ?? null, requestedAt }, { ...list, backends })
+}
+const stored = (letter: string, size: number) => ({ digest: Digest.parse(`sha256:${shaOf(letter)}`), size })
+
+describe('memory by headers', () => {
+  it('is booked for context and slots once a worker has reported the header', async () => {
+    const { id } = await world.addWorker('one')
+    await setResources(id, { total_ram: 2 * gb })
+    const wanted = config('b', { context_size: 65_536, options: { parallel: 8 } })
+    await report(id, { files: [stored('b', 3e6)] })
+    expect((await place({ config: wanted })).model.memory).toMatchObject({ basis: 'size', cpu: { ram: needOf([3e6]) } })
+    await report(id, { files: [stored('b', 3e6)], file_facts: [factsOf('b', 3e6), factsOf('c', 1)] })
+    const { model, placement } = await place({ config: wanted })
+    expect(model.memory).toMatchObject({ basis: 'gguf', estimate: { weights: 3e6, kvCache: 65_536 * 8 * (2_560 + 64) } })
+    expect(placement.nodes[0]).toMatchObject({ eligible: true })
+    await addReplica({ id: 'r-b', model: 'b', node: id }, { context_size: 65_536, options: { parallel: 8 } })
+    await sql`update replicas set config = ${JSON.stringify(wanted)}::jsonb`.execute(world.db)
+    expect((await place({ config: wanted })).placement.nodes[0]).toMatchObject({ excludedBy: 'memory' })
+    // A node describes only files that it lists.
+    expect((await place({ config: config('c') })).model.memory.basis).toBe('unknown')
+  })
+
+  it('is booked for a file without a hash, by model and name, and ends with the model', async () => {
+    const { id } = await world.addWorker('one')
+    await setResources(id, { total_ram: 2 * gb })
+    await world.addModel('open', { files: [] })
+    const [fetched] = [stored('d', 3e6)]
+    const named = [{ model: ModelName.parse('open'), filename: 'd.gguf', ...fetched }]
+    const unhashed = config('open', { files: [{ uri: 'https://example.com/d', filename: 'd.gguf' }] })
+    expect((await place({ config: unhashed })).model.memory.basis).toBe('unknown')
+    await report(id, { files: [fetched], file_facts: [factsOf('d', 3e6)], named_files: named })
+    const { model, candidates } = await place({ config: unhashed })
+    expect(model).toMatchObject({ memory: { basis: 'gguf' }, files: [{ digest: fetched.digest, size: 3e6 }] })
+    expect(candidates[0]?.files).toEqual(new Set([fetched.digest]))
+    await sql`delete from models where name = 'open'`.execute(world.db)
+    expect((await place({ config: unhashed })).model.memory.basis).toBe('unknown')
+  })
+
+  it('of a node that is not approved, or of another process, is not recorded', async () => {
+    const { id } = await world.addWorker('one')
+    const requestedAt = await world.store.inventory.now()
+    const list = { backends: [], files: [stored('e', 3e6)], file_facts: [factsOf('e', 3e6)] }
+    await world.store.inventory.recordAnswer({ id, incarnation: 'another', requestedAt }, list)
+    expect((await place({ config: config('e') })).model.memory.basis).toBe('unknown')
+  })
+
+  it('read from a source never replaces what a worker read', async () => {
+    const { id } = await world.addWorker('one')
+    const remote = {
+      model: ModelName.parse('b'),
+      filename: 'b.gguf',
+      digest: stored('b', 1).digest,
+      size: 9e6,
+      facts: factsOf('b', 9e6).facts,
+    }
+    await world.store.fileContents.recordRemote(remote)
+    expect((await place({ config: config('b') })).model.memory.estimate?.weights).toBe(9e6)
+    await report(id, { files: [stored('b', 3e6)], file_facts: [factsOf('b', 3e6)] })
+    await world.store.fileContents.recordRemote(remote)
+    expect((await place({ config: config('b') })).model.memory.estimate?.weights).toBe(3e6)
+    await world.store.fileContents.prune({ keep: 1 })
+    expect((await place({ config: config('b') })).model.memory.basis).toBe('gguf')
+    await world.store.fileContents.prune({ keep: 0 })
+    expect((await place({ config: config('b') })).model.memory.basis).toBe('size')
+  })
+})
+
+describe('the kind of memory', () => {
+  const gpus = [
+    { index: 0, uuid: 'GPU-a', name: 'A', vendor: 'nvidia', total: 8 * gb, free: 8 * gb },
+    { index: 1, uuid: 'GPU-b', name: 'B', vendor: 'nvidia', total: 24 * gb, free: 24 * gb },
+  ]
+  const machine = { total_ram: 64 * gb, available_ram: 64 * gb, total_vram: 32 * gb, available_vram: 32 * gb, gpu_vendor: 'nvidia', gpus }
+  const gpuNode = async (uri = 'oci://example.com/llama:gpu-nvidia-cuda-12'): Promise<NodeId> => {
+    const { id } = await world.addWorker('gpu')
+    await sql`update nodes set capability = 'nvidia-cuda-12', inventory = ${JSON.stringify([{ name: 'llama', uri }])}::jsonb where id = ${id}`.execute(
+      world.db,
+    )
+    await setResources(id, machine)
+    await setFiles(id, { a: 10 * gb, b: 10 * gb })
+    return id
+  }
+
+  it.each<[string, string | undefined, Readonly<Record<string, unknown>>, Booking]>([
+    ['that of the GPU, on the card that holds it, with a build for GPUs', undefined, {}, { device: 'gpu', card: 'GPU-b' }],
+    ['RAM with a build for the processor', 'oci://example.com/llama:cpu', {}, { device: 'cpu', card: null }],
+    ['RAM with a built-in backend', `builtin://llama@sha256:${shaOf('0')}`, {}, { device: 'cpu', card: null }],
+    ['RAM when no layer is to be on a GPU', undefined, { options: { gpu_layers: 0 } }, { device: 'cpu', card: null }],
+  ])('of a replica on a node with GPUs is %s', async (_, uri, more, booking) => {
+    const id = await gpuNode(uri)
+    const { candidates, bookingOn, model } = await place({ config: config('b', more) })
+    const { device } = booking
+    expect(candidates[0]).toMatchObject({ device })
+    expect(bookingOn(id)).toEqual(booking)
+    expect(model.memory[device]).toMatchObject(device === 'gpu' ? { ram: 0 } : { vram: 0 })
+  })
+
+  it('of a running replica is where it was booked, on its card', async () => {
+    const id = await gpuNode()
+    await addReplica({ id: 'r-a', model: 'a', node: id })
+    await sql`update replicas set booking = '{"device":"gpu","card":"GPU-b"}'`.execute(world.db)
+    const beside = await place({ config: config('b') })
+    expect(beside.candidates[0]?.replicas).toMatchObject([{ card: 'GPU-b', need: { ram: 0, vram: needOf([10 * gb]) } }])
+    expect(beside.bookingOn(id)).toEqual({ device: 'gpu', card: 'GPU-b' })
+    await sql`update replicas set booking = '{"device":"cpu","card":null}'`.execute(world.db)
+    expect((await place({ config: config('b') })).candidates[0]?.replicas).toMatchObject([{ card: null, need: { vram: 0 } }])
+  })
+})
 
 describe('memory', () => {
   it('W19 is booked by rows: no heartbeat frees it', async () => {

@@ -5,13 +5,12 @@ import fc from 'fast-check'
 import { expect, it } from 'vitest'
 import { candidate, modelToPlace, replica } from '../../test/placement-facts.ts'
 import { choosePlacement, explainNoNode, type Candidate, type Placement, type PlacementModel } from './placement.pure.ts'
-import { needOf, type LiveReplica } from './room.pure.ts'
+import { amountIn, type LiveReplica, type Memory } from './room.pure.ts'
 
 const mb = 1e6
 /** The usual case. */
 const many = <const T>(usual: T): T[] => Array.from({ length: 8 }, () => usual)
 const pool = fc.record({
-  kind: fc.constantFrom<'ram' | 'vram'>('ram', 'vram'),
   total: fc.option(
     fc.integer({ min: 0, max: 600 }).map((size) => size * mb),
     { freq: 8 },
@@ -23,7 +22,10 @@ const pool = fc.record({
 })
 const nodes = fc.array(
   fc.record({
-    pool,
+    ram: pool,
+    vram: pool,
+    hasSharedMemory: fc.constantFrom(true, ...many(false)),
+    device: fc.constantFrom<Candidate['device']>('cpu', 'gpu'),
     nodeType: fc.constantFrom<Candidate['nodeType']>('agent', ...many('backend')),
     status: fc.constantFrom<Candidate['status']>('draining', 'offline', ...many('healthy')),
     statusReason: fc.constant('it is so'),
@@ -44,6 +46,8 @@ const models = fc.array(
       fc.integer({ min: 50, max: 300 }).map((size) => size * mb),
       { freq: 8 },
     ),
+    /** The share of a model on GPUs that its other layers need in RAM. */
+    rest: fc.constantFrom(0, 0, 0.3, 1),
     priority: fc.integer({ min: 0, max: 2 }),
     min: fc.integer({ min: 0, max: 1 }),
     more: fc.integer({ min: 1, max: 2 }),
@@ -65,23 +69,24 @@ const begin = (facts: Drawn['nodes']): World => ({
   nodes: facts.map((each, index) => candidate(`n${index}`, each)),
 })
 const modelsOf = (facts: Drawn['models']): Model[] =>
-  facts.map(({ size, min, more, ...each }, index) => ({
-    ...modelToPlace({ ...each, name: ModelName.parse(`m${index}`), files: [{ digest: null, size }] }),
-    ...{ min, desired: min + more },
-  }))
+  facts.map(({ size, rest, min, more, ...each }, index) => {
+    const model = modelToPlace({ ...each, name: ModelName.parse(`m${index}`), files: [{ digest: null, size }] })
+    const { vram } = model.memory.gpu
+    return { ...model, memory: { ...model.memory, gpu: { vram, ram: rest * vram } }, ...{ min, desired: min + more } }
+  })
 
-const started = (model: Model, isIdle: boolean): LiveReplica =>
+const started = (model: Model, { device }: Candidate, isIdle: boolean): LiveReplica =>
   replica({
-    ...{ model: model.name, need: needOf(model.files.map(({ size }) => size)), priority: model.priority, isSpread: model.isSpread },
+    ...{ model: model.name, need: model.memory[device], priority: model.priority, isSpread: model.isSpread },
     ...{ min: model.min, desired: model.desired, state: isIdle ? 'ready' : 'starting' },
   })
 
 function follow(now: World, model: Model, { placement, isIdle }: { placement: Placement; isIdle: boolean }): void {
   const [best] = placement.nodes
-  const onNode = (id: string, change: (replicas: readonly LiveReplica[]) => LiveReplica[]): void => {
-    now.nodes = now.nodes.map((node) => (node.id === id ? { ...node, replicas: change(node.replicas) } : node))
+  const onNode = (id: string, change: (replicas: readonly LiveReplica[], node: Candidate) => LiveReplica[]): void => {
+    now.nodes = now.nodes.map((node) => (node.id === id ? { ...node, replicas: change(node.replicas, node) } : node))
   }
-  if (best?.eligible) return onNode(best.node_id, (replicas) => [...replicas, started(model, isIdle)])
+  if (best?.eligible) return onNode(best.node_id, (replicas, node) => [...replicas, started(model, node, isIdle)])
   const { eviction } = placement
   if (eviction !== null) onNode(eviction.nodeId, (replicas) => replicas.filter(({ id }) => !eviction.victims.includes(id)))
 }
@@ -90,9 +95,13 @@ const servingOf = (now: World, name: string): number =>
   now.nodes.flatMap(({ replicas }) => replicas).filter(({ model, isServing }) => model === name && isServing).length
 
 function checkFits({ nodes: all }: World): void {
-  for (const { pool: memory, replicas, maxReplicas } of all) {
-    const booked = replicas.reduce((sum, { need }) => sum + need, 0)
-    if (memory.total !== null) expect(booked).toBeLessThanOrEqual(memory.total)
+  for (const node of all) {
+    const { replicas, maxReplicas } = node
+    for (const kind of ['ram', 'vram'] as const) {
+      const booked = replicas.reduce((sum, { need }) => sum + amountIn(node, kind, need), 0)
+      const { total } = node[kind]
+      if (total !== null) expect(booked).toBeLessThanOrEqual(total)
+    }
     if (maxReplicas !== null) expect(replicas.length).toBeLessThanOrEqual(maxReplicas)
   }
 }
@@ -149,8 +158,9 @@ it('an eviction suffices: the model fits once the victims are gone', () => {
         if (placement.eviction === null) continue
         evictions += 1
         const { nodeId } = placement.eviction
-        const vacated = freed.reduce((sum, { need }) => sum + need, 0)
-        now.nodes = now.nodes.map((node) => (node.id === nodeId ? { ...node, vacatedMemory: node.vacatedMemory + vacated } : node))
+        const vacated = (before: Memory): Memory =>
+          freed.reduce((sum, { need }) => ({ ram: sum.ram + need.ram, vram: sum.vram + need.vram }), before)
+        now.nodes = now.nodes.map((node) => (node.id === nodeId ? { ...node, vacatedMemory: vacated(node.vacatedMemory) } : node))
         const after = choosePlacement({ ...model, pin: NodeId.parse(nodeId) }, now.nodes)
         expect(after.nodes[0]).toMatchObject({ node_id: nodeId, eligible: true })
       }

@@ -2,7 +2,7 @@
 // node really has.
 import fc from 'fast-check'
 import { expect, it } from 'vitest'
-import { candidate, replica } from '../../test/placement-facts.ts'
+import { candidate, ramOf, replica } from '../../test/placement-facts.ts'
 import { freeMemory, isReportedFor, type LiveReplica } from './room.pure.ts'
 
 const total = 16
@@ -43,9 +43,10 @@ const liveOf = ({ need, row, readyAt }: Process, { report }: World): LiveReplica
 const free = (world: World): number =>
   freeMemory(
     candidate('one', {
-      pool: { kind: 'ram', total, available: world.report.available },
+      ...ramOf(total, world.report.available),
       replicas: world.all.filter(({ row }) => row !== 'exited').map((process) => liveOf(process, world)),
     }),
+    'ram',
   )
 
 const next: Readonly<Record<string, readonly [Stage, Stage]>> = {

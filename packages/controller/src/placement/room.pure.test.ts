@@ -1,19 +1,23 @@
 import { NodeId } from '@muster/protocol'
 import { describe, expect, it } from 'vitest'
-import { candidate, replica } from '../../test/placement-facts.ts'
+import { candidate, inRam, ramOf, replica } from '../../test/placement-facts.ts'
 import { chooseEviction, type EvictionRequest, type FullNode, type LiveReplica } from './room.pure.ts'
 
 const full = (replicas: readonly LiveReplica[], over: Partial<FullNode> = {}, name = 'one'): FullNode =>
-  candidate(name, { pool: { kind: 'ram', total: 100, available: null }, replicas, ...over })
-const asker = (over: Partial<EvictionRequest> = {}): EvictionRequest => ({ name: 'tiny', priority: 0, need: 60, ...over })
-const evict = (replicas: readonly LiveReplica[], over: Partial<EvictionRequest> = {}, node: Partial<FullNode> = {}) => {
+  candidate(name, { ...ramOf(100), replicas, ...over })
+type Want = Readonly<{ priority?: number; need?: number }>
+const asker = ({ priority = 0, need = 60 }: Want = {}): EvictionRequest => ({
+  ...{ name: 'tiny', priority },
+  memory: { cpu: inRam(need), gpu: { ram: 0, vram: need } },
+})
+const evict = (replicas: readonly LiveReplica[], over: Want = {}, node: Partial<FullNode> = {}) => {
   const nodes = [full(replicas, node)]
   return chooseEviction(asker(over), nodes, nodes)?.victims ?? null
 }
 const old = (over: Parameters<typeof replica>[0] = {}) => replica({ id: 'r-1', need: 80, ...over })
 
 describe('a replica is evicted', () => {
-  it.each<[string, Parameters<typeof replica>[0], Partial<EvictionRequest>]>([
+  it.each<[string, Parameters<typeof replica>[0], Want]>([
     ['when it is idle', {}, {}],
     ['when its priority is lower, however busy', { inFlight: 5, unusedMs: 0, readyMs: 0 }, { priority: 1 }],
     ['when its model was never requested', { unusedMs: Infinity }, {}],
@@ -24,7 +28,7 @@ describe('a replica is evicted', () => {
 })
 
 describe('a replica stays', () => {
-  it.each<[string, Parameters<typeof replica>[0], Partial<EvictionRequest>]>([
+  it.each<[string, Parameters<typeof replica>[0], Want]>([
     ['when its priority is higher', { priority: 1 }, {}],
     ['when a request is under way', { inFlight: 1 }, {}],
     ['G13 when its model was used just now', { unusedMs: 29_000 }, {}],
@@ -56,7 +60,7 @@ describe('a replica stays', () => {
 })
 
 describe('among several', () => {
-  it.each<[string, LiveReplica[], Partial<EvictionRequest>, string[]]>([
+  it.each<[string, LiveReplica[], Want, string[]]>([
     ['one goes, not two', [old({ id: 'r-1', need: 30, model: 'm1' }), old({ id: 'r-2', need: 60, model: 'm2' })], { need: 60 }, ['r-2']],
     [
       'the one of the lowest priority goes',
@@ -105,4 +109,20 @@ it('the node with the least loss is chosen', () => {
     full([old({ id: 'r-5', model: 'm5' })], {}, 'four'),
   ]
   expect(chooseEviction(asker({ priority: 2, need: 100 }), nodes, nodes)).toEqual({ nodeId: NodeId.parse('three'), victims: ['r-4'] })
+})
+
+describe('with two kinds of memory', () => {
+  const node = (replicas: readonly LiveReplica[]) => full(replicas, { vram: { total: 100, available: null }, device: 'gpu' })
+  const request = { name: 'tiny', priority: 1, memory: { cpu: inRam(0), gpu: { ram: 55, vram: 55 } } }
+  const on = (id: string, ram: number, vram: number) => old({ id, model: id, need: { ram, vram } })
+  it.each<[string, LiveReplica[], string[] | null]>([
+    ['one that frees both goes', [on('r-ram', 30, 0), on('r-both', 60, 60), on('r-vram', 0, 30)], ['r-both']],
+    ['one of each kind goes', [on('r-ram', 80, 0), on('r-vram', 0, 80)], ['r-ram', 'r-vram']],
+    ['one whose memory is of the other kind stays', [on('r-ram', 20, 0), on('r-vram', 0, 80)], ['r-vram']],
+    ['none goes when one kind stays short', [on('r-ram', 80, 0), old({ id: 'r-max', need: { ram: 0, vram: 80 }, priority: 9 })], null],
+    ['none goes that two others make unnecessary', [on('r-1', 35, 35), on('r-2', 50, 10), on('r-3', 10, 50)], ['r-2', 'r-3']],
+  ])('%s', (_, replicas, want) => {
+    const nodes = [node(replicas)]
+    expect(chooseEviction(request, nodes, nodes)?.victims.toSorted() ?? null).toEqual(want)
+  })
 })

@@ -2,7 +2,8 @@
 // older inventory never replaces a newer one.
 import { type Kysely, sql } from 'kysely'
 import { Secret } from '@muster/host'
-import { type InstalledBackend, NodeId, type StoredFile } from '@muster/protocol'
+import { type InstalledBackend, type NamedFile, NodeId, type StoredFacts, type StoredFile } from '@muster/protocol'
+import { recordContents } from './file-contents.ts'
 import { nodeIsReachable } from './nodes.ts'
 import type { Database } from './tables.ts'
 
@@ -17,6 +18,8 @@ type InventoryList = Readonly<{
   backends: readonly InstalledBackend[]
   generations?: Readonly<Record<string, number>> | undefined
   files?: readonly StoredFile[] | undefined
+  file_facts?: readonly StoredFacts[] | undefined
+  named_files?: readonly NamedFile[] | undefined
 }>
 
 export class InventoryStore {
@@ -29,6 +32,7 @@ export class InventoryStore {
   /** False when the report is stale: from a process that is no longer registered, or older than the stored inventory. */
   async record(id: NodeId, report: InventoryList & { incarnation: string; seq: number }): Promise<boolean> {
     const { incarnation, seq } = report
+    await recordContents(this.#db, { id, incarnation }, report)
     const result = await sql`
       update nodes set inventory = ${JSON.stringify(report.backends)}::jsonb, inventory_incarnation = ${incarnation}, inventory_seq = ${seq},
         inventory_at = ${madeAt(id, report)}, files = coalesce(${filesOf(report)}::jsonb, files)
@@ -48,6 +52,7 @@ export class InventoryStore {
    * event stays, so that older events are still recognized.
    */
   async recordAnswer({ id, incarnation, requestedAt }: InventoryRequest, list: InventoryList): Promise<boolean> {
+    await recordContents(this.#db, { id, incarnation }, list)
     const result = await sql`
       update nodes set inventory = ${JSON.stringify(list.backends)}::jsonb, inventory_incarnation = ${incarnation}, inventory_at = ${requestedAt}::timestamptz,
         files = coalesce(${filesOf(list)}::jsonb, files), inventory_seq = case when inventory_incarnation = ${incarnation} then inventory_seq end

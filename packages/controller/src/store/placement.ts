@@ -1,5 +1,6 @@
 // The facts for placement: all nodes and live replicas, in three statements whatever their number.
 import {
+  GgufFacts,
   type ModelName,
   NodeId,
   OperationId,
@@ -34,6 +35,8 @@ export interface PlacementNodeFacts {
   readonly lastSeenAt: string | null
   readonly resources: Resources
   readonly hasBackend: boolean
+  /** The source of the installed backend; read for nodes with a GPU only. */
+  readonly build: string
   /** The node has the backend, with files missing or changed: an install repairs it. */
   readonly isDamaged: boolean
   /** The operation of an open install of the backend. `isFailing`: it failed and is retried later. */
@@ -56,7 +59,10 @@ export interface PlacementReplicaFacts {
   readonly isChecked: boolean
   readonly isCurrent: boolean
   readonly hasLoad: boolean
+  /** As JSON: equal texts are parsed once. */
+  readonly config: string
   readonly files: readonly PlacementFile[]
+  readonly booking: Booking | null
   readonly fetchedBytes: number
   readonly scheduling: Scheduling
   readonly requestedReplicas: number
@@ -71,6 +77,22 @@ export interface PlacementReplicaFacts {
 }
 export type PlacementFile = z.infer<typeof File>
 
+/** Where a replica's memory is booked, decided at its placement. Null for replicas of older controllers. */
+export const Booking = z.object({ device: z.enum(['cpu', 'gpu']), card: z.string().nullable() })
+export type Booking = z.infer<typeof Booking>
+
+/** Null: unknown. */
+export type StoredContent = Readonly<{ size: number | null; facts: GgufFacts | null }>
+export interface KnownFiles {
+  readonly byDigest: ReadonlyMap<string, StoredContent>
+  /** By `fileKey`. */
+  readonly byName: ReadonlyMap<string, StoredContent & Readonly<{ digest: string | null }>>
+}
+export const fileKey = (model: string, filename: string): string => `${model}\n${filename}`
+
+type ContentRow = Readonly<{ digest: string; size: number | null; facts: string | null }>
+type NamedRow = Omit<ContentRow, 'digest'> & Readonly<{ model: string; filename: string; digest: string | null }>
+
 /** A node, as a place for one of a model's replicas that share another node. */
 export interface SpreadFacts {
   /** A replica of the model has not exited there. */
@@ -81,12 +103,14 @@ export interface SpreadFacts {
   readonly failedMs: number | null
 }
 
-const File = z.object({ uri: z.string(), sha256: z.string().optional() })
+const File = z.object({ uri: z.string(), filename: z.string().catch(''), sha256: z.string().optional() })
 const Labels = z.record(z.string(), z.string())
 const Overrides = z.record(z.string(), z.string().nullable())
 const Sizes = z.record(z.string(), z.number())
-const Files = z.array(File).catch([])
+const Configured = z.object({ files: z.array(File).catch([]) })
+const Booked = Booking.nullable().catch(null)
 const Known = Scheduling.catch({})
+const Facts = GgufFacts.nullable().catch(null)
 
 /** Longer than a node takes to report freed memory; until then an exited replica counts as room to come. */
 const freedWithin = sql`interval '60 seconds'`
@@ -100,7 +124,8 @@ interface ReplicaRow {
   readonly is_current: boolean
   readonly has_load: boolean
   /** As text: thousands of replicas share few values, and each value is parsed once. */
-  readonly files: string
+  readonly config: string
+  readonly booking: string | null
   readonly fetched: number
   readonly scheduling: string
   readonly requested_replicas: number
@@ -130,6 +155,7 @@ interface NodeRow {
   readonly last_seen_at: string | null
   readonly resources: string
   readonly has_backend: boolean
+  readonly build: string | null
   readonly is_damaged: boolean
   readonly install_id: string | null
   readonly is_install_failing: boolean
@@ -150,7 +176,7 @@ export class PlacementStore {
     const [{ rows }, uploads] = await Promise.all([
       sql<ReplicaRow>`
         select r.id, r.node_id, r.model, r.state, r.checked, coalesce(r.revision = m.revision, false) as is_current, l.model is not null as has_load,
-          coalesce(r.config ->> 'files', '[]') as files, coalesce(l.current_bytes, 0)::float8 as fetched,
+          r.config::text as config, r.booking::text, coalesce(l.current_bytes, 0)::float8 as fetched,
           coalesce(m.config ->> 'scheduling', '{}') as scheduling, coalesce(m.requested_replicas, 0) as requested_replicas, coalesce(m.is_unloaded, true) as is_model_unloaded,
           extract(epoch from now() - r.ready_at)::float8 * 1000 as ready_ms,
           extract(epoch from p.reported_at - r.ready_at)::float8 * 1000 as ready_before_ms,
@@ -162,10 +188,34 @@ export class PlacementStore {
         order by r.id`.execute(this.#db),
       this.#db.selectFrom('model_uploads').select(['digest', 'size_bytes']).execute(),
     ])
-    const [filesOf, schedulingOf] = [readOnce(Files), readOnce(Known)]
+    const [configOf, schedulingOf, bookingOf] = [readOnce(Configured), readOnce(Known), readOnce(Booked)]
     return {
-      replicas: rows.map((row) => replicaOf(row, { files: filesOf(row.files), scheduling: schedulingOf(row.scheduling) })),
+      replicas: rows.map((row) =>
+        replicaOf(row, {
+          files: configOf(row.config).files,
+          scheduling: schedulingOf(row.scheduling),
+          booking: bookingOf(row.booking ?? 'null'),
+        }),
+      ),
       uploads: new Map(uploads.map((each) => [each.digest, each.size_bytes])),
+    }
+  }
+
+  /** Facts about the content of files: by digest, and by model and name for files without a hash. */
+  async files({ digests, models }: { digests: readonly string[]; models: readonly string[] }): Promise<KnownFiles> {
+    const [contents, named] = await Promise.all([
+      sql<ContentRow>`select digest, size_bytes as size, facts::text as facts from file_contents where digest = any(${digests}::text[])`.execute(
+        this.#db,
+      ),
+      sql<NamedRow>`
+        select f.model, f.filename, f.digest, coalesce(c.size_bytes, f.size_bytes) as size, coalesce(c.facts, f.facts)::text as facts
+        from model_files f left join file_contents c on c.digest = f.digest where f.model = any(${models}::text[])`.execute(this.#db),
+    ])
+    const factsOf = readOnce(Facts)
+    const known = ({ size, facts }: Pick<ContentRow, 'size' | 'facts'>): StoredContent => ({ size, facts: factsOf(facts ?? 'null') })
+    return {
+      byDigest: new Map(contents.rows.map((row) => [row.digest, known(row)])),
+      byName: new Map(named.rows.map((row) => [fileKey(row.model, row.filename), { ...known(row), digest: row.digest }])),
     }
   }
 
@@ -190,6 +240,8 @@ export class PlacementStore {
         n.max_replicas_per_model,
         n.approved_at is not null as approved, n.draining, p.liveness, p.answering, p.last_seen_at, p.resources::text,
         n.inventory @> ${damaged}::jsonb as is_damaged,
+        case when n.capability <> 'default' then
+          (select e ->> 'uri' from jsonb_array_elements(n.inventory) e where e ->> 'name' = ${backend} limit 1) end as build,
         -- The inventory follows a moment after the result.
         n.inventory @> ${JSON.stringify([{ name: backend }])}::jsonb and not n.inventory @> ${damaged}::jsonb
           or coalesce(i.state = 'applied' and i.kind <> 'delete' and coalesce(n.inventory_at < i.finished_at, true), false) as has_backend,
@@ -218,9 +270,9 @@ function readOnce<T>(schema: z.ZodType<T>): (text: string) => T {
   }
 }
 
-type Read = Pick<PlacementReplicaFacts, 'files' | 'scheduling'>
+type Read = Pick<PlacementReplicaFacts, 'files' | 'scheduling' | 'booking'>
 
-const replicaOf = (row: ReplicaRow, { files, scheduling }: Read): PlacementReplicaFacts => ({
+const replicaOf = (row: ReplicaRow, { files, scheduling, booking }: Read): PlacementReplicaFacts => ({
   id: ReplicaId.parse(row.id),
   nodeId: NodeId.parse(row.node_id),
   model: row.model,
@@ -228,7 +280,8 @@ const replicaOf = (row: ReplicaRow, { files, scheduling }: Read): PlacementRepli
   isChecked: row.checked === 'passed',
   isCurrent: row.is_current,
   hasLoad: row.has_load,
-  files,
+  config: row.config,
+  ...{ files, booking },
   fetchedBytes: row.fetched,
   scheduling,
   requestedReplicas: row.requested_replicas,
@@ -265,6 +318,7 @@ const nodeOf = (row: NodeRow, once: Once): PlacementNodeFacts => ({
   lastSeenAt: row.last_seen_at,
   resources: once.resources(row.resources),
   hasBackend: row.has_backend,
+  build: row.build ?? '',
   isDamaged: row.is_damaged,
   install: row.install_id === null ? null : { id: OperationId.parse(row.install_id), isFailing: row.is_install_failing },
   artifactSize: row.artifact_size,

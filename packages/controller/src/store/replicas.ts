@@ -8,6 +8,7 @@ import { retryConflicts } from './errors.ts'
 import { nodeIsReachable } from './nodes.ts'
 import { createRowReader, type RowReader } from './readable-rows.ts'
 import { isCaughtUp } from './routes.ts'
+import type { Booking } from './placement.ts'
 import type { Database } from './tables.ts'
 
 /** The last report of the worker that was applied. */
@@ -30,6 +31,8 @@ export type ReplicaChange = Readonly<{ id: ReplicaId }> &
         needsCheck: boolean
         /** The live replicas of the node that were known when the node was chosen. */
         seen: readonly ReplicaId[]
+        /** Where its memory is booked; left out when unknown. */
+        booking?: Booking | null
       }>
     | Readonly<{ do: 'ready'; backendDigest: string | null; stamp: Stamp | null }>
     | Readonly<{ do: 'exit'; exit: Exit; stamp: Stamp | null }>
@@ -299,9 +302,10 @@ function statementOf(change: ReplicaChange) {
   switch (change.do) {
     case 'start':
       return sql`
-        insert into replicas (id, model, revision, ordinal, node_id, backend, config, state, op_id, checked, slot)
+        insert into replicas (id, model, revision, ordinal, node_id, backend, config, state, op_id, checked, booking, slot)
         select ${id}, ${change.model}, ${change.revision}, ${change.ordinal}::int, ${change.nodeId}, ${change.backend},
-          ${JSON.stringify(change.config)}::jsonb, 'starting', ${change.opId}, ${change.needsCheck ? 'due' : 'passed'}, min(free.slot)
+          ${JSON.stringify(change.config)}::jsonb, 'starting', ${change.opId}, ${change.needsCheck ? 'due' : 'passed'},
+          nullif(${JSON.stringify(change.booking ?? null)}::jsonb, 'null'), min(free.slot)
         from generate_series(0, (select count(*)::int from replicas where node_id = ${change.nodeId} and state <> 'exited')) free (slot)
         where not exists (
           select from replicas o where o.node_id = ${change.nodeId} and o.model = ${change.model} and o.slot = free.slot and o.state <> 'exited')`

@@ -70,6 +70,18 @@ create table duties (
   constraint duties_pkey PRIMARY KEY (name)
 );
 
+create table file_contents (
+  digest text not null,
+  size_bytes bigint,
+  facts jsonb,
+  is_verified boolean not null,
+  updated_at timestamp with time zone not null default now(),
+  constraint file_contents_pkey PRIMARY KEY (digest),
+  constraint file_contents_digest_check CHECK ((digest ~ '^sha256:[0-9a-f]{64}$'::text)),
+  constraint file_contents_facts_check CHECK ((jsonb_typeof(facts) = 'object'::text)),
+  constraint file_contents_size_bytes_check CHECK ((size_bytes >= 0))
+);
+
 create table galleries (
   name text not null,
   url text not null,
@@ -239,6 +251,21 @@ create table login_links (
   expires_at timestamp with time zone not null,
   constraint login_links_pkey PRIMARY KEY (secret_sha256),
   constraint login_links_secret_sha256_check CHECK ((secret_sha256 ~ '^[0-9a-f]{64}$'::text))
+);
+
+create table model_files (
+  model text not null,
+  filename text not null,
+  digest text,
+  size_bytes bigint,
+  facts jsonb,
+  updated_at timestamp with time zone not null default now(),
+  constraint model_files_pkey PRIMARY KEY (model, filename),
+  constraint model_files_model_fkey FOREIGN KEY (model) REFERENCES models(name) ON DELETE CASCADE,
+  constraint model_files_digest_check CHECK ((digest ~ '^sha256:[0-9a-f]{64}$'::text)),
+  constraint model_files_facts_check CHECK ((jsonb_typeof(facts) = 'object'::text)),
+  constraint model_files_filename_check CHECK (((length(filename) >= 1) AND (length(filename) <= 1024))),
+  constraint model_files_size_bytes_check CHECK ((size_bytes >= 0))
 );
 
 create table model_load_info (
@@ -465,6 +492,7 @@ create table replicas (
   stop_sent_at timestamp with time zone,
   exited_at timestamp with time zone,
   exit jsonb,
+  booking jsonb,
   constraint replicas_pkey PRIMARY KEY (id),
   constraint replicas_node_id_fkey FOREIGN KEY (node_id) REFERENCES nodes(id) ON DELETE CASCADE,
   constraint check_lease_is_whole CHECK (((check_holder IS NULL) = (check_until IS NULL))),
@@ -475,6 +503,7 @@ CASE state
     WHEN 'draining'::text THEN ((drain_since IS NOT NULL) AND (exited_at IS NULL))
     ELSE (exited_at IS NOT NULL)
 END),
+  constraint replicas_booking_check CHECK (((jsonb_typeof(booking) = 'object'::text) AND ((booking ->> 'device'::text) = ANY (ARRAY['cpu'::text, 'gpu'::text])))),
   constraint replicas_checked_check CHECK ((checked = ANY (ARRAY['due'::text, 'passed'::text, 'failed'::text]))),
   constraint replicas_id_check CHECK ((id ~ '^[A-Za-z0-9_-]{1,64}$'::text)),
   constraint replicas_ordinal_check CHECK ((ordinal >= 0)),

@@ -5,6 +5,7 @@ import { AccessStore } from './access.ts'
 import { AvailableStore, GalleryStore, DutyStore } from './galleries.ts'
 import { ChangeStore } from './changes.ts'
 import { ControllerStore, RouteStore } from './routes.ts'
+import { FileContentStore } from './file-contents.ts'
 import { FileHolderStore, InventoryStore } from './inventory.ts'
 import { IntentStore } from './intents.ts'
 import { LoadInfoStore, ModelStore } from './models.ts'
@@ -42,6 +43,7 @@ export function createStore(db: Kysely<Database>, log: Log = silentLog) {
     changes: new ChangeStore(db),
     controllers: new ControllerStore(db),
     duties: new DutyStore(db),
+    fileContents: new FileContentStore(db),
     fileHolders: new FileHolderStore(db),
     galleries: new GalleryStore(db),
     intents: new IntentStore(db, reader),

@@ -57,6 +57,14 @@ export interface DutiesTable {
   report: Defaulted<Json>
 }
 
+export interface FileContentsTable {
+  digest: string
+  size_bytes: number | null
+  facts: Json | null
+  is_verified: boolean
+  updated_at: Defaulted<Timestamp>
+}
+
 export interface GalleriesTable {
   name: string
   url: string
@@ -165,6 +173,15 @@ export interface LoadsTable {
 export interface LoginLinksTable {
   secret_sha256: string
   expires_at: Timestamp
+}
+
+export interface ModelFilesTable {
+  model: string
+  filename: string
+  digest: string | null
+  size_bytes: number | null
+  facts: Json | null
+  updated_at: Defaulted<Timestamp>
 }
 
 export interface ModelLoadInfoTable {
@@ -340,6 +357,7 @@ export interface ReplicasTable {
   stop_sent_at: Timestamp | null
   exited_at: Timestamp | null
   exit: Json | null
+  booking: Json | null
 }
 
 export interface RolloutsTable {
@@ -412,6 +430,7 @@ export interface Database {
   changes: ChangesTable
   controllers: ControllersTable
   duties: DutiesTable
+  file_contents: FileContentsTable
   galleries: GalleriesTable
   idempotency_keys: IdempotencyKeysTable
   intent_events: IntentEventsTable
@@ -419,6 +438,7 @@ export interface Database {
   join_tokens: JoinTokensTable
   loads: LoadsTable
   login_links: LoginLinksTable
+  model_files: ModelFilesTable
   model_load_info: ModelLoadInfoTable
   model_removals: ModelRemovalsTable
   model_uploads: ModelUploadsTable

@@ -3,6 +3,7 @@ import { z } from 'zod'
 import { Failure } from '../failure.ts'
 import { BackendName, Digest, ModelName, NodeId, OperationId, plainText, storableText } from '../ids.ts'
 import { command, topic } from './define.ts'
+import { GgufFacts } from './gguf.ts'
 
 const params = { node: NodeId }
 const generation = z.number().int().min(0)
@@ -70,6 +71,19 @@ export type InstalledBackend = z.infer<typeof InstalledBackend>
 export const StoredFile = z.object({ digest: Digest, size: z.number().int().min(0) })
 export type StoredFile = z.infer<typeof StoredFile>
 
+/** The header of a stored GGUF file. */
+export const StoredFacts = z.object({ digest: Digest, facts: GgufFacts })
+export type StoredFacts = z.infer<typeof StoredFacts>
+
+/** The content of a model's file under its name: for files that the configuration names without a hash. */
+export const NamedFile = z.object({
+  model: ModelName,
+  filename: z.string().min(1).max(1024),
+  digest: Digest,
+  size: z.number().int().min(0),
+})
+export type NamedFile = z.infer<typeof NamedFile>
+
 export const BackendList = z.object({
   /** LocalAI sends null for an empty list, and for one that it could not read. */
   backends: z
@@ -81,6 +95,10 @@ export const BackendList = z.object({
   generations: z.record(BackendName, generation).optional(),
   /** Content of model files on the node, complete and verified. */
   files: z.array(StoredFile).max(65_536).optional(),
+  /** Headers of the largest of these files. */
+  file_facts: z.array(StoredFacts).max(1_024).optional().catch(undefined),
+  /** Names of files in the newest revision of each model. */
+  named_files: z.array(NamedFile).max(4_096).optional().catch(undefined),
   error: z.string().max(8192).optional(),
 })
 export type BackendList = z.infer<typeof BackendList>

@@ -17,6 +17,33 @@ export const VramBudget = z
   .regex(/^(?:100|[1-9]?\d)%$|^\d{1,7}(?:\.\d{1,9})?\s?(?:[KMGT]i?B|B)$/i, 'a budget is a percentage (80%) or a size (12GB)')
 export const MaxReplicasPerModel = z.number().int().min(1, 'the least number is 1').max(65_536, 'the greatest number is 65536')
 
+/** A process that has memory of a GPU. */
+export const GpuProcess = z.object({
+  pid: z
+    .number()
+    .int()
+    .min(1)
+    .max(2 ** 31),
+  bytes,
+  name: plainText(128).catch('').default(''),
+  /** The replica that it belongs to; left out: another program. */
+  replica_id: ReplicaId.optional().catch(undefined),
+})
+export type GpuProcess = z.infer<typeof GpuProcess>
+
+export const GpuCard = z.object({
+  index: z.number().int().min(0).max(1_023),
+  /** Left out when the tools do not report it. */
+  uuid: plainText(64).optional().catch(undefined),
+  name: plainText(128).catch('').default(''),
+  vendor: plainText(32).catch('').default(''),
+  total: bytes,
+  free: bytes,
+  /** The largest first; left out when the tools do not report them. */
+  processes: z.array(GpuProcess).max(64).optional().catch(undefined),
+})
+export type GpuCard = z.infer<typeof GpuCard>
+
 export const Resources = z.object({
   cpus: z.number().int().min(1).max(65_536).nullable().catch(null).default(null),
   total_ram: bytes,
@@ -29,6 +56,8 @@ export const Resources = z.object({
   gpu_vendor: plainText(32).nullable().catch(null).default(null),
   /** CPU and GPU share one memory: `*_vram` then repeats `*_ram`, and the two must not be added. */
   unified_memory: z.boolean().catch(false).default(false),
+  /** Each usable GPU; left out by older workers. `total_vram` is their sum. */
+  gpus: z.array(GpuCard).max(64).optional().catch(undefined),
   /** The maximum number of replicas; left out: limited by memory only. */
   max_replicas: z.number().int().min(1).max(65_536).optional().catch(undefined),
   /** The maximum number of replicas of one model; left out: not limited. */

@@ -14,6 +14,7 @@ import { isNodeModelAction } from '../features/models/model-words.pure.ts'
 import { NodeModelSheet } from '../features/models/node-model-actions.tsx'
 import { NodeBackends, NodeDetails, NodeReplicas, NodeIntents } from '../features/nodes/node-tabs.tsx'
 import { NodeLabels, ReplicasPerModel, VramBudget } from '../features/nodes/node-settings.tsx'
+import { NodeGpus } from '../features/nodes/node-gpus.tsx'
 import { NodeLogs } from '../features/nodes/node-logs.tsx'
 import { NodeStatusMark } from '../features/nodes/node-status.tsx'
 import { describeNode } from '../features/nodes/node-words.pure.ts'
@@ -51,6 +52,7 @@ function NodeDetail({ node }: { readonly node: NodeView }) {
     <Page title={node.name} sentence={<Sentence node={node} />} actions={<Actions node={node} />}>
       <NodeStatusMark node={node} />
       <ResourceCharts node={node} />
+      <NodeGpus node={node} />
       <NodeTabs node={node} />
       {isNodeAction(act) && (
         <NodeActionSheet

@@ -14,6 +14,7 @@ export function modelLayoutOf(root: string) {
   const uploads = join(root, 'uploads')
   const verifiedFiles = join(root, 'verified')
   const knownSources = join(root, 'known')
+  const facts = join(root, 'facts')
   const modelFolder = (model: ModelName): string => join(byModel, hashOf(model))
   return {
     root,
@@ -24,6 +25,7 @@ export function modelLayoutOf(root: string) {
     uploads,
     verifiedFiles,
     knownSources,
+    facts,
     /** Unfinished work; emptied at every start. */
     staging: join(root, 'staging'),
     incomingFile: (digest: Digest) => join(incoming, digestHex(digest)),
@@ -37,6 +39,8 @@ export function modelLayoutOf(root: string) {
     verifiedFile: (path: string) => join(verifiedFiles, hashOf(path)),
     /** The recorded content of a source. */
     knownSource: (source: string) => join(knownSources, hashOf(source)),
+    /** The recorded header of content. */
+    factsOf: (digest: Digest) => join(facts, digestHex(digest)),
     model: modelFolder,
     folder: (model: ModelName, revision: string) => join(modelFolder(model), hashOf(revision)),
   }

@@ -30,6 +30,7 @@ import { createOutboundClients } from '../outbound-clients.ts'
 import { collectContent, type CollectContentDeps } from './collect.ts'
 import { listContents, openContent, receiveContent } from './content.ts'
 import { createFetchFile } from './fetch-file.ts'
+import { createFileFacts, type FileReport } from './file-facts.ts'
 import { createKnownSources } from './source-records.ts'
 import { createModelFolders } from './folders.ts'
 import { modelLayoutOf } from './layout.ts'
@@ -58,6 +59,8 @@ export interface ModelFiles {
   remove(model: ModelName): Promise<void>
   /** Verified content, for the inventory. */
   contents(): Promise<readonly StoredFile[]>
+  /** Facts about these contents, as far as they are known; `onChanged` follows when more are. */
+  facts(contents: readonly StoredFile[]): Promise<FileReport>
   /** For other workers; `end` is the last byte of the range. Null when the content is not stored. */
   open(digest: Digest, range: { start: number; end: number } | null): Promise<{ size: number; stream: Readable } | null>
   size(digest: Digest): Promise<number | null>
@@ -94,8 +97,8 @@ const largestBytes = 4 * 1024 ** 4
 export async function openModelFiles(options: ModelFilesOptions): Promise<ModelFiles> {
   const { threads, clock, log, settings, cluster, builtin, step = noStep, keepFreeBytes = 256 * 1024 ** 2 } = options
   const layout = modelLayoutOf(options.dataDir.path('models'))
-  const { incoming, byModel, uploads, verifiedFiles, knownSources } = layout
-  await prepareDirectories([incoming, layout.blobs, byModel, uploads, verifiedFiles, knownSources], layout.staging)
+  const { incoming, byModel, uploads, verifiedFiles, knownSources, facts } = layout
+  await prepareDirectories([incoming, layout.blobs, byModel, uploads, verifiedFiles, knownSources, facts], layout.staging)
   const holds = createHolds()
   const requireSpace = createSpaceCheck(layout.root, { keepFreeBytes, isWarning: () => cluster()?.disk_check === 'warn', log })
   const fetching: FetchDeps = { layout, threads, step, largestBytes, requireSpace }
@@ -118,6 +121,8 @@ export async function openModelFiles(options: ModelFilesOptions): Promise<ModelF
     collecting.run(closing.signal, () => withStorageFailures(collectContent(collect, freed)))
   // Removes the leftovers of a crash in the background.
   const firstCollection = runCollection().catch((error: unknown) => log.warn('cannot collect unused model files', { error }))
+  const fileFacts = createFileFacts({ layout, folders, onChanged: () => options.onChanged?.(), clock, log })
+  const readingFacts = fileFacts.run(closing.signal)
   const running = new Set<Promise<unknown>>()
   /** `close` aborts running work and waits for it. */
   const run = async <T>(outer: AbortSignal, work: (signal: AbortSignal) => Promise<T>): Promise<T> => {
@@ -134,13 +139,14 @@ export async function openModelFiles(options: ModelFilesOptions): Promise<ModelF
     stage: (request, context) => run(context.signal, (signal) => staging.stage(request, { ...context, signal })),
     remove: (model) => run(closing.signal, async () => await runCollection(await withStorageFailures(staging.remove(model)))),
     contents: () => listContents(layout),
+    facts: fileFacts.report,
     size: (digest) => fileSize(layout.blob(digest)),
     open: (digest, range) => openContent(layout.blob(digest), range),
     receive: (bytes, upload) =>
       run(upload.signal, (signal) => receiveContent({ layout, fetching, holds, clock }, bytes, { ...upload, signal })),
     close: async () => {
       closing.abort(new FleetError({ code: 'cancelled', retry: 'backoff', message: 'the worker is stopping' }))
-      await Promise.allSettled([...running, firstCollection])
+      await Promise.allSettled([...running, firstCollection, readingFacts])
     },
   }
 }
@@ -165,6 +171,7 @@ export const noModelFiles: ModelFiles = {
   stage: refuse,
   remove: async () => undefined,
   contents: async () => [],
+  facts: async () => ({ file_facts: [], named_files: [] }),
   open: async () => null,
   size: async () => null,
   receive: refuse,

@@ -40,6 +40,8 @@ export type OperationsDeps = Readonly<{
   work: WorkRegistry
   /** The content of model files on this machine; absent: the inventory has none. */
   files?: () => Promise<readonly StoredFile[]>
+  /** Facts about these files, for the inventory. */
+  fileFacts?: (files: readonly StoredFile[]) => Promise<Pick<BackendList, 'file_facts' | 'named_files'>>
   clock: Clock
   log: Log
   step?: Step | undefined
@@ -110,10 +112,14 @@ function registerIn(registry: WorkRegistry, executor: () => Executor): Operation
   }
 }
 
-async function readInventory({ installer, files, log }: OperationsDeps): Promise<BackendList> {
+async function readInventory({ installer, files, fileFacts, log }: OperationsDeps): Promise<BackendList> {
   // A list that cannot be read is left out: an absent list does not mean that there are no files.
   const stored = await files?.().catch((error: unknown) => log.warn('cannot list model files', { error }))
-  const listed = stored === undefined ? {} : { files: [...stored] }
+  const about =
+    stored === undefined
+      ? undefined
+      : await fileFacts?.(stored).catch((error: unknown) => log.warn('cannot describe model files', { error }))
+  const listed = stored === undefined ? {} : { files: [...stored], ...about }
   try {
     return { backends: [...(await installer.inventory())], ...listed }
   } catch (error) {

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { cudaMajor, parseNvidiaProcVersion, parseNvidiaSmi, parseRocmSmi } from './gpu-tools.pure.ts'
+import { cudaMajor, parseFdinfo, parseNvidiaApps, parseNvidiaProcVersion, parseNvidiaSmi, parseRocmSmi } from './gpu-tools.pure.ts'
 
 const MiB = 2 ** 20
 const gpu = (name: string, totalMiB: number | null, freeMiB: number | null, unified = false) => ({
@@ -131,4 +131,42 @@ it.each([
   ['nothing', '', []],
 ])('reads %s', (_, stdout, want) => {
   expect(parseRocmSmi(stdout)).toEqual(want)
+})
+
+const uuid = 'GPU-2c1f8a7e-0b7d-4a52-8f5c-1a2b3c4d5e6f'
+
+it('reads the UUID of a card', () => {
+  const { gpus } = parseNvidiaSmi(`0, 24576, 1024, 23028, 535.104.05, ${uuid}, NVIDIA L4, sample`)
+  expect(gpus).toEqual([{ ...gpu('NVIDIA L4, sample', 24576, 23028), uuid }])
+})
+
+it.each<[string, string, object]>([
+  [
+    'processes by card',
+    `${uuid}, 4711, 512, /usr/bin/python3\n${uuid}, 12, 1024, llama, server\n`,
+    {
+      [uuid]: [
+        { pid: 4711, bytes: 512 * MiB, name: '/usr/bin/python3' },
+        { pid: 12, bytes: 1024 * MiB, name: 'llama, server' },
+      ],
+    },
+  ],
+  ['an amount that is not shown', `${uuid}, 4711, [N/A], [Not Found]`, { [uuid]: [{ pid: 4711, bytes: null, name: '[Not Found]' }] }],
+  ['no process', '', {}],
+  ['an error, and lines of another form', `No devices were found\n${uuid}, -1, 5, x\n0, 1000, 0, 900, 535.1, L4`, {}],
+])('of nvidia-smi reads %s', (_, stdout, want) => {
+  expect(Object.fromEntries(parseNvidiaApps(stdout))).toEqual(want)
+})
+
+it.each<[string, string, object | null]>([
+  [
+    'amdgpu',
+    'pos:\t0\nflags:\t02100002\ndrm-driver:\tamdgpu\ndrm-client-id:\t77\ndrm-pdev:\t0000:03:00.0\ndrm-memory-vram:\t2048 KiB\ndrm-memory-gtt:\t9 KiB\n',
+    { device: '0000:03:00.0', client: '77', bytes: 2 * MiB },
+  ],
+  ['xe', 'drm-client-id: 5\ndrm-pdev: 0000:0a:00.0\ndrm-resident-vram0: 3 MiB\n', { device: '0000:0a:00.0', client: '5', bytes: 3 * MiB }],
+  ['a file that is no GPU', 'pos:\t0\nflags:\t02\nmnt_id:\t9\n', null],
+  ['an amount that is none', 'drm-client-id: 5\ndrm-pdev: 0000:0a:00.0\ndrm-memory-vram: much\n', null],
+])('of fdinfo reads %s', (_, text, want) => {
+  expect(parseFdinfo(text)).toEqual(want)
 })

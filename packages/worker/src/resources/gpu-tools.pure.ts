@@ -1,6 +1,6 @@
 // Parses the output of nvidia-smi and rocm-smi.
 import { z } from 'zod'
-import { parseNumber, sanitizeFree, sanitizeTotal } from './sanitize-bytes.ts'
+import { parseNumber, sanitizeBytes, sanitizeFree, sanitizeTotal } from './sanitize-bytes.ts'
 
 export type GpuVendor = 'nvidia' | 'amd' | 'intel' | 'apple'
 
@@ -12,12 +12,21 @@ export type Gpu = Readonly<{
   freeBytes: number | null
   /** It uses the machine's memory and has none of its own. */
   unified: boolean
+  /** As the tools name it. */
+  uuid?: string
+  /** The address of the device, for cards that the kernel lists. */
+  device?: string
+  /** Left out when nothing reports them. */
+  processes?: readonly GpuUser[]
 }>
+
+/** A process with memory of a GPU. Null: the amount is unknown. */
+export type GpuUser = Readonly<{ pid: number; bytes: number | null; name: string }>
 
 /** The name is last, because it is the only field that may contain a comma. */
 export const nvidiaSmi = {
   program: 'nvidia-smi',
-  args: ['--query-gpu=index,memory.total,memory.used,memory.free,driver_version,name', '--format=csv,noheader,nounits'],
+  args: ['--query-gpu=index,memory.total,memory.used,memory.free,driver_version,uuid,name', '--format=csv,noheader,nounits'],
 } as const
 
 export type NvidiaReading = Readonly<{ gpus: readonly Gpu[]; driver: string | null }>
@@ -35,12 +44,45 @@ export function parseNvidiaSmi(stdout: string): NvidiaReading {
   const gpus: Gpu[] = []
   let driver: string | null = null
   for (const line of stdout.split('\n')) {
-    const [index, total, used, free, version, ...name] = line.split(',').map((field) => field.trim())
-    if (index === undefined || !/^\d+$/.test(index) || name.length === 0) continue
-    gpus.push(describe({ total, used, free, name: name.join(', ') }))
+    const [index, total, used, free, version, ...rest] = line.split(',').map((field) => field.trim())
+    if (index === undefined || !/^\d+$/.test(index) || rest.length === 0) continue
+    const uuid = uuidForm.exec(rest[0] ?? '')?.[0]
+    const name = (uuid === undefined ? rest : rest.slice(1)).join(', ')
+    gpus.push({ ...describe({ total, used, free, name }), ...(uuid === undefined ? {} : { uuid }) })
     if (version !== undefined && /^\d+(?:\.\d+)*$/.test(version)) driver ??= version
   }
   return { gpus, driver }
+}
+
+const uuidForm = /^(?:GPU|MIG)-[\w/-]{1,60}$/
+
+/** The name is last, as above. */
+export const nvidiaApps = {
+  program: 'nvidia-smi',
+  args: ['--query-compute-apps=gpu_uuid,pid,used_memory,process_name', '--format=csv,noheader,nounits'],
+} as const
+
+/** Processes by the UUID of their GPU. In a container a process may have another number than nvidia-smi prints. */
+export function parseNvidiaApps(stdout: string): ReadonlyMap<string, readonly GpuUser[]> {
+  const found = new Map<string, GpuUser[]>()
+  for (const line of stdout.split('\n').slice(0, maxProcesses)) {
+    const [uuid = '', pid = '', used, ...name] = line.split(',').map((field) => field.trim())
+    if (!uuidForm.test(uuid) || !/^[1-9]\d{0,9}$/.test(pid)) continue
+    const mebibytes = parseNumber(used)
+    const bytes = mebibytes === undefined ? null : sanitizeBytes(mebibytes * mebibyte)
+    found.set(uuid, [...(found.get(uuid) ?? []), { pid: Number(pid), bytes, name: name.join(', ').slice(0, 128) }])
+  }
+  return found
+}
+const maxProcesses = 4_096
+
+/** The memory of a process on each device, from one file of /proc/<pid>/fdinfo; null: not a GPU. `client` counts once. */
+export function parseFdinfo(text: string): Readonly<{ device: string; client: string; bytes: number }> | null {
+  const field = (key: string): string | undefined => new RegExp(`^${key}:\\s*(\\S.*)$`, 'm').exec(text)?.[1]?.trim()
+  const [device, client] = [field('drm-pdev'), field('drm-client-id')]
+  const [, amount, unit] = /^(\d+)(?: (KiB|MiB))?$/.exec(field('drm-memory-vram') ?? field('drm-resident-vram0') ?? '') ?? []
+  const bytes = sanitizeBytes(Number(amount) * (unit === 'MiB' ? mebibyte : unit === 'KiB' ? 1_024 : 1))
+  return device === undefined || client === undefined || amount === undefined || bytes === null ? null : { device, client, bytes }
 }
 
 function describe(row: { total: string | undefined; used: string | undefined; free: string | undefined; name: string }): Gpu {

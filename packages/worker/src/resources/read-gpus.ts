@@ -4,7 +4,9 @@ import {
   cudaMajor,
   type Gpu,
   type GpuVendor,
+  nvidiaApps,
   nvidiaSmi,
+  parseNvidiaApps,
   parseNvidiaProcVersion,
   parseNvidiaSmi,
   parseRocmSmi,
@@ -57,7 +59,7 @@ async function readNvidia({ files, run }: GpuSources, cards: readonly Gpu[]): Pr
   const parsed = parseNvidiaSmi(outcome.kind === 'ok' ? outcome.stdout : '')
   if (parsed.gpus.length > 0) {
     const gpus = tegra === null ? parsed.gpus : parsed.gpus.map((gpu) => ({ ...gpu, unified: gpu.totalBytes === null }))
-    return { gpus, cudaMajor: tegra?.cudaMajor ?? cudaMajor(parsed.driver), failures }
+    return { gpus: await withNvidiaApps(gpus, run), cudaMajor: tegra?.cudaMajor ?? cudaMajor(parsed.driver), failures }
   }
   const unreported: Gpu = { vendor: 'nvidia', name: 'NVIDIA GPU', totalBytes: null, freeBytes: null, unified: false }
   if (tegra !== null) return { gpus: [{ ...unreported, name: 'Tegra', unified: true }], cudaMajor: tegra.cudaMajor, failures }
@@ -66,6 +68,15 @@ async function readNvidia({ files, run }: GpuSources, cards: readonly Gpu[]): Pr
   const listed = cards.filter((card) => card.vendor === 'nvidia')
   const driver = parseNvidiaProcVersion((await files.read('/proc/driver/nvidia/version')) ?? '')
   return { gpus: listed.length > 0 ? listed : [unreported], cudaMajor: cudaMajor(driver), failures }
+}
+
+/** Without the list of processes the figures still count. */
+async function withNvidiaApps(gpus: readonly Gpu[], run: RunTool): Promise<readonly Gpu[]> {
+  if (!gpus.some(({ uuid }) => uuid !== undefined)) return gpus
+  const outcome = await run(nvidiaApps)
+  if (outcome.kind !== 'ok') return gpus
+  const apps = parseNvidiaApps(outcome.stdout)
+  return gpus.map((gpu) => (gpu.uuid === undefined ? gpu : { ...gpu, processes: apps.get(gpu.uuid) ?? [] }))
 }
 
 /** The kernel's figures cost nothing; rocm-smi starts a Python process and runs only without them. */
@@ -105,11 +116,17 @@ async function readCard(files: HostFiles, card: string): Promise<Gpu | null> {
   const device = `${root}/${card}/device`
   const vendor = vendors[(await files.read(`${device}/vendor`))?.trim().toLowerCase() ?? '']
   if (vendor === undefined) return null
-  if (vendor === 'intel' && (await files.link(device))?.endsWith(':00:02.0')) return null
+  const address = (await files.link(device))?.split('/').at(-1)
+  if (vendor === 'intel' && address?.endsWith(':00:02.0')) return null
   const totalBytes = sanitizeTotal(parseNumber((await files.read(`${device}/mem_info_vram_total`)) ?? undefined))
   const used = parseNumber((await files.read(`${device}/mem_info_vram_used`)) ?? undefined)
   const freeBytes = totalBytes === null || used === undefined ? null : sanitizeFree(totalBytes - used, totalBytes)
-  return { vendor, name: card, totalBytes, freeBytes, unified: false }
+  const uuid = /^[0-9a-f]{1,32}$/.exec((await files.read(`${device}/unique_id`))?.trim() ?? '')?.[0]
+  return {
+    ...{ vendor, name: card, totalBytes, freeBytes, unified: false },
+    ...(uuid === undefined ? {} : { uuid }),
+    ...(address === undefined ? {} : { device: address }),
+  }
 }
 
 // Tegra (Jetson and relatives): an NVIDIA GPU that shares the machine's memory, often without nvidia-smi.

@@ -50,6 +50,7 @@ describe('resources', () => {
       available_disk: 40 * GiB,
       gpu_vendor: 'nvidia',
       unified_memory: false,
+      gpus: [{ index: 0, name: 'NVIDIA L4', vendor: 'nvidia', total: 24 * GiB, free: 23 * GiB }],
       memory_age_ms: expect.any(Number),
     })
     expect(monitor.capability()).toBe('nvidia-cuda-12')

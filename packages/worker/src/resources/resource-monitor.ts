@@ -2,11 +2,13 @@
 import { createLoop, type Clock, type Log } from '@muster/host'
 import type { Resources } from '@muster/protocol'
 import { detectCapability } from './capability.ts'
+import { findOwners, type ReplicaLeaders, withReplicaMemory } from './gpu-owners.ts'
 import {
   applyLimits,
   assembleResources,
   type Limits,
   noLimits,
+  type ProcessOwners,
   smallestCardOf,
   smallestUsefulBytes,
   summarizeGpus,
@@ -24,6 +26,8 @@ export type MonitorDeps = Readonly<{
   /** Set by the operator; then small GPUs count too. */
   forcedCapability: string | null
   limits?: Limits
+  /** The processes that lead the groups of replicas. */
+  leaders?: () => ReplicaLeaders
   clock: Clock
   log: Log
   signal: AbortSignal
@@ -65,7 +69,10 @@ export function createResourceMonitor(deps: MonitorDeps): ResourceMonitor {
       () => undefined,
       () => undefined,
     ),
-    resources: () => ({ ...applyLimits(assembleResources(readings(), smallestGpuBytes), limits), ...ageOf(machine, gpus) }),
+    resources: () => ({
+      ...applyLimits(assembleResources(readings(), smallestGpuBytes, gpus.latest()?.value.owners), limits),
+      ...ageOf(machine, gpus),
+    }),
     smallestCardBytes: () => smallestCardOf(gpus.latest()?.value.gpus ?? [], smallestGpuBytes),
     capability: () => {
       if (forcedCapability !== null) return forcedCapability
@@ -91,11 +98,16 @@ function withoutStaleFigures<T, U>(reading: PolledReading<T>, withoutFree: (valu
   return latest.ageMs > staleAfterMs ? withoutFree(latest.value) : latest.value
 }
 
+type OwnedGpus = GpuReading & Readonly<{ owners: ProcessOwners }>
+const noOwners: ProcessOwners = new Map()
+
 /** After a complete reading, an incomplete one (a tool that hangs) counts as a failure and does not replace it. */
-function completeGpuReading({ files, run, runtime, log }: MonitorDeps): () => Promise<GpuReading> {
+function completeGpuReading({ files, run, runtime, leaders, log }: MonitorDeps): () => Promise<OwnedGpus> {
   let wasComplete = false
   return async () => {
-    const reading = await readGpus({ files, run, os: runtime.os, arch: runtime.arch })
+    const found = await readGpus({ files, run, os: runtime.os, arch: runtime.arch })
+    const owners = found.gpus.length === 0 || runtime.os !== 'linux' ? noOwners : await findOwners(files, leaders?.() ?? noOwners)
+    const reading: OwnedGpus = { ...found, owners, gpus: await withReplicaMemory(found.gpus, files, owners) }
     if (reading.failures.length === 0) {
       wasComplete = true
       return reading

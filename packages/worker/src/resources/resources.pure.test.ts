@@ -74,11 +74,11 @@ it.each<[string, Gpu[], ReturnType<typeof summary>]>([
     summary('nvidia', 24, 20),
   ],
 ])('%s', (_, gpus, want) => {
-  expect(summarizeGpus(gpus, memory, smallestUsefulBytes)).toEqual(want)
+  expect(summarizeGpus(gpus, memory, smallestUsefulBytes)).toMatchObject(want)
 })
 
 it('counts small cards when the operator configured the capability', () => {
-  expect(summarizeGpus([gpu({ totalBytes: 2 * GiB, freeBytes: GiB })], memory, 0)).toEqual(summary('nvidia', 2, 1))
+  expect(summarizeGpus([gpu({ totalBytes: 2 * GiB, freeBytes: GiB })], memory, 0)).toMatchObject(summary('nvidia', 2, 1))
 })
 
 describe('the smallest card', () => {

@@ -1,5 +1,5 @@
 // The resources of a node as heartbeats report them: readings assembled, GPUs summarized, the operator's limits applied.
-import { Resources } from '@muster/protocol'
+import { type ReplicaId, Resources } from '@muster/protocol'
 import type { Gpu, GpuVendor } from './gpu-tools.pure.ts'
 import type { Machine, Memory } from './read-machine.ts'
 import type { GpuReading } from './read-gpus.ts'
@@ -12,7 +12,11 @@ export type Readings = Readonly<{
   gpus: GpuReading | null
 }>
 
-export function assembleResources({ machine, disk, gpus }: Readings, smallestGpuBytes: number): Resources {
+export function assembleResources(
+  { machine, disk, gpus }: Readings,
+  smallestGpuBytes: number,
+  owners: ProcessOwners = new Map(),
+): Resources {
   const memory = machine?.memory ?? { totalBytes: null, availableBytes: null }
   const gpu = summarizeGpus(gpus?.gpus ?? [], memory, smallestGpuBytes)
   const totalDisk = sanitizeTotal(disk?.totalBytes)
@@ -26,8 +30,25 @@ export function assembleResources({ machine, disk, gpus }: Readings, smallestGpu
     available_disk: sanitizeFree(disk?.availableBytes ?? undefined, totalDisk),
     gpu_vendor: gpu.vendor,
     unified_memory: gpu.unified,
+    ...(gpu.cards.length === 0 ? {} : { gpus: gpu.cards.slice(0, maxCards).map((card, index) => cardOf(card, index, owners)) }),
   })
 }
+
+/** The bounds of the message. */
+const maxCards = 64
+const maxUsers = 32
+
+function cardOf({ uuid, name, vendor, totalBytes, freeBytes, processes }: Gpu, index: number, owners: ProcessOwners): object {
+  const largest = processes?.toSorted((a, b) => (b.bytes ?? 0) - (a.bytes ?? 0)).slice(0, maxUsers)
+  return {
+    ...{ index, name: name.slice(0, 128), vendor, total: totalBytes, free: freeBytes },
+    ...(uuid === undefined ? {} : { uuid }),
+    ...(largest === undefined ? {} : { processes: largest.map((user) => ({ ...user, replica_id: owners.get(user.pid) })) }),
+  }
+}
+
+/** Replicas by the numbers of their processes. */
+export type ProcessOwners = ReadonlyMap<number, ReplicaId>
 
 /** Limits set by the operator. */
 export type Limits = Readonly<{
@@ -59,7 +80,14 @@ export function applyLimits(resources: Resources, limits: Limits): Resources {
 }
 
 /** Several GPUs as the one amount that placement uses. */
-type GpuSummary = Readonly<{ vendor: GpuVendor | null; totalBytes: number | null; availableBytes: number | null; unified: boolean }>
+type GpuSummary = Readonly<{
+  vendor: GpuVendor | null
+  totalBytes: number | null
+  availableBytes: number | null
+  unified: boolean
+  /** The usable ones. */
+  cards: readonly Gpu[]
+}>
 
 /**
  * Below this a card is a processor's own graphics with a small carve-out of memory (64 MB to 2 GB),
@@ -73,14 +101,15 @@ const preference: readonly GpuVendor[] = ['apple', 'nvidia', 'amd', 'intel']
 export function summarizeGpus(gpus: readonly Gpu[], memory: Memory, smallestBytes: number): GpuSummary {
   const usable = gpus.filter((gpu) => gpu.totalBytes === null || gpu.totalBytes >= smallestBytes)
   const vendor = preference.find((candidate) => usable.some((gpu) => gpu.vendor === candidate))
-  if (vendor === undefined) return { vendor: null, totalBytes: null, availableBytes: null, unified: false }
+  if (vendor === undefined) return { vendor: null, totalBytes: null, availableBytes: null, unified: false, cards: [] }
   const chosen = usable.filter((gpu) => gpu.vendor === vendor)
-  if (chosen.every((gpu) => gpu.unified)) return { vendor, ...memory, unified: true }
+  if (chosen.every((gpu) => gpu.unified)) return { vendor, ...memory, unified: true, cards: chosen }
   return {
     vendor,
     totalBytes: sum(chosen.map((gpu) => gpu.totalBytes)),
     availableBytes: sum(chosen.map((gpu) => gpu.freeBytes)),
     unified: false,
+    cards: chosen,
   }
 }
 

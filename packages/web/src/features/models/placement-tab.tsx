@@ -1,7 +1,15 @@
 // Nodes that a model can run on and why others are excluded, now and with a changed scheduling.
 import { keepPreviousData, useQuery } from '@tanstack/react-query'
 import { Link } from '@tanstack/react-router'
-import { type ModelName, modelRoutes, type ModelView, type PlacementView, type Scheduling } from '@muster/protocol'
+import {
+  formatNodeMemory,
+  formatReplicaMemory,
+  type ModelName,
+  modelRoutes,
+  type ModelView,
+  type PlacementView,
+  type Scheduling,
+} from '@muster/protocol'
 import { call } from '../../api/client.ts'
 import { keys, modelPlacementQuery } from '../../api/queries.ts'
 import { useDebounced } from '../../components/field.tsx'
@@ -42,8 +50,9 @@ function Nodes({ view, model }: { readonly view: PlacementView; readonly model: 
           ? 'No node can run another replica.'
           : `${count} of ${plural(view.nodes.length, 'node')} can run another replica; the first one is preferred.`}
       </p>
+      {view.memory !== undefined && <p>Memory of one replica: {formatReplicaMemory(view.memory)}.</p>}
       <Eviction view={view} />
-      <Table label="Placement" columns={['Node', 'Eligibility', 'Score', 'Reason', '']}>
+      <Table label="Placement" columns={['Node', 'Eligibility', 'Score', 'Memory', 'Reason', '']}>
         {view.nodes.map((node) => (
           <Row key={node.node_id} aria-label={node.node_name}>
             <Cell className="max-w-72 [overflow-wrap:anywhere]">
@@ -57,6 +66,7 @@ function Nodes({ view, model }: { readonly view: PlacementView; readonly model: 
               </Pill>
             </Cell>
             <Cell>{node.eligible ? formatCount(node.score) : ''}</Cell>
+            <Cell>{node.memory === undefined ? '' : formatNodeMemory(node.memory)}</Cell>
             <Cell className="[overflow-wrap:anywhere]">{node.reason || node.warning}</Cell>
             <Cell>
               <PlaceMenu model={model} node={{ id: node.node_id, name: node.node_name }} />

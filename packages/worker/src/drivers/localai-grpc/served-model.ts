@@ -1,11 +1,10 @@
 // A model as its requests see it: parameters, templates and expressions, read once. And the facts that a load needs from the disk.
-import { open, stat } from 'node:fs/promises'
+import { stat } from 'node:fs/promises'
 import { join, normalize } from 'node:path'
 import { FleetError } from '@muster/protocol'
-import { compilePrompts, compileToolText, hasChatTemplate, mediaMarker, type ToolText } from '@muster/source'
+import { compilePrompts, compileToolText, hasChatTemplate, mediaMarker, readGgufFile, type ToolText } from '@muster/source'
 import type { ReplicaSpec } from '../driver.ts'
 import { fieldsOf } from './client.ts'
-import { trainedContextOf } from './gguf-context.pure.ts'
 import { companionsOf, isLlamaLike, type LoadPlan, toLoadOptions } from './load-options.pure.ts'
 import { Sampling } from './openai-request.ts'
 import type { ChatModel } from './predict-options.pure.ts'
@@ -56,20 +55,10 @@ export async function planLoad(spec: ReplicaSpec, machine: Machine): Promise<Loa
   })
 }
 
-/** The tokens of a vocabulary may come first: a large one has some megabytes. */
-const headBytes = 16 * 1024 * 1024
-
 async function readTrainedContext(path: string | null): Promise<number | null> {
   if (path === null) return null
-  try {
-    await using file = await open(path, 'r')
-    const { size } = await file.stat()
-    const head = Buffer.alloc(Math.min(size, headBytes))
-    const { bytesRead } = await file.read(head, 0, head.length, 0)
-    return trainedContextOf(head.subarray(0, bytesRead))
-  } catch {
-    return null
-  }
+  const found = await readGgufFile(path).catch(() => null)
+  return (found?.kind === 'facts' ? found.facts.context : undefined) || null
 }
 
 async function findCompanions(spec: ReplicaSpec): Promise<Map<string, string>> {

@@ -170,7 +170,13 @@ describe('loading', () => {
   it('reads the trained context, finds companions, adds serving options, and notes parameters without effect', async () => {
     await using directory = await makeTempDir('localai-model')
     await mkdir(`${directory.path}/sub`)
-    await writeFile(`${directory.path}/x.gguf`, ggufHead([['llama.context_length', 12_345]]))
+    await writeFile(
+      `${directory.path}/x.gguf`,
+      ggufHead([
+        ['general.architecture', 'llama'],
+        ['llama.context_length', 12_345],
+      ]),
+    )
     await writeFile(`${directory.path}/sub/p.gguf`, '')
     const given: ReplicaSpec = {
       ...spec({
