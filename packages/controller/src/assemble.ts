@@ -26,7 +26,7 @@ import { backendEndpoints } from './http/backends.ts'
 import { blobEndpoints, joinTokenEndpoints, nodeAgentEndpoints } from './http/node-agent.ts'
 import type { Endpoint } from './http/endpoint.ts'
 import { eventEndpoints } from './http/events.ts'
-import { galleryEndpoints } from './http/galleries.ts'
+import { countBackends, countModels, galleryEndpoints } from './http/galleries.ts'
 import { createInferenceHandler, openAiEndpoints } from './http/inference.ts'
 import { errorEvent } from './http/inference-answer.ts'
 import { keyEndpoints } from './http/keys.ts'
@@ -360,7 +360,10 @@ function apiEndpoints(foundation: Foundation, parts: Parts, { isStarted, isReady
     ...galleryEndpoints({
       galleries: store.galleries,
       builtin,
-      catalogues: { backend: () => planners.catalogue(), model: () => parts.models.catalogue() },
+      catalogues: {
+        backend: async (how) => countBackends(await planners.catalogue(how)),
+        model: async (how) => countModels(await parts.models.catalogue(how)),
+      },
     }),
     ...operationEndpoints({
       operations: store.operations,

@@ -45,6 +45,7 @@ export function viewOperation(operation: OperationRecord, latestProgress: Latest
     created_at: operation.createdAt,
     finished_at: operation.finishedAt,
     requested_by: operation.requestedBy,
+    ...(job?.note === undefined ? {} : { note: job.note }),
     ...(job?.outcome === null && job.cancelRequested ? { cancelling: true } : {}),
     nodes,
   }
