@@ -107,7 +107,7 @@ export async function openModelFiles(options: ModelFilesOptions): Promise<ModelF
     platform: platformOf({ platform: process.platform, arch: process.arch }),
   })
   const findShared = settings.sharedModels === '' ? null : createFindShared({ directory: settings.sharedModels, layout, threads, log })
-  const staging = createStaging({ layout, folders, fetchFile, findShared, step })
+  const staging = createStaging({ layout, folders, fetchFile, findShared, threads, keepFreeBytes, step })
   const collecting = createSemaphore(1)
   const collect: CollectContentDeps = { layout, folders, holds, isFolderUsed: staging.isFolderUsed, clock, log, step }
   const closing = new AbortController()
