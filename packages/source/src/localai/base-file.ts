@@ -103,7 +103,7 @@ async function fetchText(
 ): Promise<string> {
   const response = await outbound.request({ url: address, signal, what: `cannot read ${what}` })
   if (response.status === 200) return await response.text(limits.maxBytes)
-  throw await failureOfStatus(response, { what: `cannot read ${formatUrl(address)}`, server: response.url.host, now: clock.now() })
+  throw await failureOfStatus(response, { what: `the base file ${formatUrl(address)}`, server: response.url.host, now: clock.now() })
 }
 
 /** Null when the file does not exist. */

@@ -1,11 +1,12 @@
-// Chooses one of several builds of a model for the hardware of a fleet. LocalAI chooses for the machine of its frontend; here
-// every pair of a build and a node is ranked, and the best pair decides. The order, first difference counts:
+// Chooses one of several builds of a model for the hardware of a fleet. LocalAI chooses for the machine of its frontend; here the
+// nodes are tried in order, those with the most GPU memory first, then those with the most memory. The first node that a build
+// fits for sure decides; if there is none, the first node. The order of the builds on a node, first difference counts:
 //   1. fits for sure → the entry itself with an unknown fit → a build of unknown size → the entry itself, too large
 //   2. the engine that suits the node's vendor
 //   3. the tag dflash, then mtp, then neither
 //   4. the larger build
 //   5. the order of the list, the entry itself first
-// Out, unless it is the entry itself: a build whose backend is for other hardware, or that no node can hold.
+// Out, unless it is the entry itself: a build whose backend is for other hardware, or that the node cannot hold.
 import { formatBytes } from '@muster/protocol'
 
 export interface VariantCandidate {
@@ -51,17 +52,20 @@ export function chooseVariant({ base, variants, nodes, pin }: VariantQuery): Var
   }
   if (nodes.length === 0)
     return choiceOf(candidates, { chosen: base, reason: 'there is no node to choose for' }, () => 'there is no node to choose for')
-  const ranked = candidates.flatMap((candidate, order) => {
-    const pairs = nodes.flatMap((node) => rankPair({ candidate, order, isBase: candidate === base }, node) ?? [])
-    return pairs.toSorted(byRank).slice(0, 1)
-  })
-  const [best] = ranked.toSorted(byRank)
-  if (best === undefined) return choiceOf(candidates, { chosen: base, reason: 'no other build fits a node' }, reasonOut(nodes))
-  const ranks = new Set(ranked.map(({ candidate }) => candidate))
+  const pairs = nodes.toSorted(byMemory).map((node) => rankOn(node, candidates))
+  const best = pairs.find(([first]) => first?.rank[0] === 0)?.[0] ?? pairs[0]?.[0]
+  if (best === undefined) return choiceOf(candidates, { chosen: base, reason: 'no build fits a node' }, reasonOut(nodes))
+  const isRanked = (candidate: VariantCandidate): boolean => pairs.flat().some((pair) => pair.candidate === candidate)
   return choiceOf(candidates, { chosen: best.candidate, reason: best.reason }, (candidate) =>
-    ranks.has(candidate) ? `${best.candidate.name} ranks higher` : reasonOut(nodes)(candidate),
+    isRanked(candidate) ? `${best.candidate.name} ranks higher` : reasonOut(nodes)(candidate),
   )
 }
+
+const byMemory = (a: VariantNode, b: VariantNode): number => b.gpuBytes - a.gpuBytes || b.ramBytes - a.ramBytes
+
+/** The builds that are not out on a node, the best first. The entry itself is the first candidate, and never out. */
+const rankOn = (node: VariantNode, candidates: readonly VariantCandidate[]): RankedPair[] =>
+  candidates.flatMap((candidate, order) => rankPair({ candidate, order, isBase: order === 0 }, node) ?? []).toSorted(byRank)
 
 function choiceOf(
   candidates: readonly VariantCandidate[],

@@ -47,7 +47,7 @@ export function createListRepository({ outbound, endpoint, token, clock, log }: 
   }
 
   return async ({ repository, revision }, signal) => {
-    const what = `cannot list ${repository} at ${revision}`
+    const what = `the repository ${repository} at ${revision}`
     const api = `${endpoint.replace(/\/+$/, '')}/api/models/${repository}`
     const found = await request(new URL(`${api}/revision/${encodeURIComponent(revision)}`), what, signal)
     const { sha: commit } = await read(found, Revision, what)
