@@ -255,8 +255,8 @@ export const OfferedModel = ModelGalleryEntry.omit({ config: true, files: true, 
 })
 export type OfferedModel = z.infer<typeof OfferedModel>
 
-/** The conversion of one key of a LocalAI configuration. */
-const ConvertedKeyView = z.object({
+/** A key of a gallery entry in LocalAI's format, as the install converts it. */
+const InstalledKey = z.object({
   key: z.string(),
   outcome: z.enum(['mapped', 'carried', 'no_effect', 'refused']),
   to: z.string().nullable(),
@@ -266,7 +266,7 @@ const ConvertedKeyView = z.object({
 /** The model that an install would store. */
 export const ModelInstallPreview = z.object({
   config: ModelConfig,
-  keys: z.array(ConvertedKeyView),
+  keys: z.array(InstalledKey),
   /** Null for an entry without other builds. */
   variant: z
     .object({ chosen: z.string(), reason: z.string(), all: z.array(z.object({ name: z.string(), reason: z.string() })) })

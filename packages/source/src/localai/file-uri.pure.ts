@@ -6,7 +6,7 @@ export type ConvertedUri = Readonly<{ uri: string } | { problem: string }>
 
 /** The first form that matches decides. */
 const forms: readonly (readonly [RegExp, (...groups: string[]) => ConvertedUri])[] = [
-  [/^(?:huggingface:\/\/|hf:\/\/|hf\.co\/|https?:\/\/hf\.co\/)([^/]+\/[^/]+\/.+)$/, (path) => ({ uri: `hf://${withoutBlob(path)}` })],
+  [/^(?:huggingface:\/\/|hf:\/\/|hf\.co\/|https?:\/\/hf\.co\/)([^/]+\/[^/]+\/.+)$/i, (path) => ({ uri: `hf://${withoutBlob(path)}` })],
   [
     /^https:\/\/huggingface\.co\/([^/]+\/[^/]+)\/(?:resolve|blob)\/([^/]+)\/([^?#]+)/,
     (repository, revision, path) => ({ uri: `hf://${repository}${revision === 'main' ? '' : `@${revision}`}/${path}` }),

@@ -12,14 +12,14 @@ const plan = (entry: ModelGalleryEntry, { base = noBase, changes = {} }: { base?
 
 describe('the plan of a model', () => {
   it('merges base, overrides and request, in this order', () => {
-    const base = { config: { backend: 'a', context_size: 1, parameters: { model: 'm.gguf', x: 1 } }, files: [] }
-    const entry = foreign({ backend: 'b', parameters: { x: 2 } })
-    const changes = { overrides: { parameters: { y: 3 } } }
+    const base = { config: { backend: 'a', context_size: 1, parameters: { model: 'm.gguf', top_k: 1 } }, files: [] }
+    const entry = foreign({ backend: 'b', parameters: { top_k: 2 } })
+    const changes = { overrides: { parameters: { top_p: 0.3 } } }
     expect(plan(entry, { base, changes })).toMatchObject({
       name: 'entry',
       backend: 'b',
       context_size: 1,
-      parameters: { model: 'm.gguf', x: 2, y: 3 },
+      parameters: { model: 'm.gguf', top_k: 2, top_p: 0.3 },
     })
   })
 
