@@ -131,7 +131,7 @@ describe.skipIf(real === '')('the galleries of LocalAI', () => {
     expect(metas).toHaveLength(140)
     for (const { name, capabilities } of metas)
       for (const [capability, build] of Object.entries(resolveMeta({ capabilities }))) {
-        const original = capabilities[capability as keyof typeof capabilities] ?? capabilities['default'] ?? capabilities['cpu']
+        const original = capabilities[capability] ?? capabilities['default'] ?? capabilities['cpu']
         if (original !== undefined) expect(build, `${name} on ${capability}`).toBe(original)
         expect(build === null || names.has(build), `${name} on ${capability}`).toBe(true)
       }
