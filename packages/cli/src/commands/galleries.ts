@@ -62,7 +62,7 @@ function addedText({ name, kind, url, entries, left_out: leftOut, problem }: Add
     (leftOut ?? 0) === 0
       ? ''
       : `; ${leftOut} ${leftOut === 1 ? 'entry' : 'entries'} cannot be read and ${leftOut === 1 ? 'is' : 'are'} left out`
-  if (problem === null) return `${name} offers ${entries ?? 'some'} ${kind}s from ${url}${left}`
+  if (problem === null) return `${name} offers ${entries === 1 ? `1 ${kind}` : `${entries ?? 'some'} ${kind}s`} from ${url}${left}`
   return problem === undefined ? `${name} was added: ${kind}s from ${url}` : `${name} was added, and cannot be read now: ${problem}`
 }
 

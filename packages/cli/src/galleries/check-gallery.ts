@@ -88,5 +88,8 @@ async function galleryUrlOf(text: string): Promise<string> {
   return pathToFileURL(path).href
 }
 
-/** Only model galleries have one of these keys. */
-const guessKind = (text: string): GalleryKind => (/^[\s-]+(?:overrides|files|config|config_file):/m.test(text) ? 'model' : 'backend')
+/** Only backends have capabilities; only models have the other keys. */
+function guessKind(text: string): GalleryKind {
+  const has = (keys: string): boolean => new RegExp(`(?:^|[\\s{,])(?:${keys}):\\s`, 'm').test(text)
+  return !has('capabilities') && has('overrides|files|config|config_file') ? 'model' : 'backend'
+}

@@ -24,7 +24,6 @@ export interface GalleryDeps {
   readonly catalogues: Readonly<Record<GalleryKind, (how?: { maxAgeMs: number }) => Promise<ReadGalleries>>>
 }
 
-/** The counts of one gallery; `problem`: the reason why it cannot be read. */
 type GalleryCounts = Readonly<{ entries: number; left_out: number }>
 
 export interface ReadGalleries {

@@ -46,7 +46,7 @@ describe('the plan of a model', () => {
     expect(files).toEqual([file('a', 'https://h/entry-a'), file('b'), file('c', 'https://h/mine')])
   })
 
-  it("keeps Muster's own format as it is, with the files of its configuration", () => {
+  it("keeps Muster's own format unchanged, with the files of its configuration", () => {
     const entry = entryOf({ config: { backend: 'b', files: [file('a', 'https://h/config')] }, files: [file('a'), file('b')] })
     expect(plan(entry)).toEqual({ name: 'entry', backend: 'b', files: [file('a', 'https://h/config'), file('b')] })
   })
