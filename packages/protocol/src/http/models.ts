@@ -28,8 +28,6 @@ export const ConfigFile = z.strictObject({
 })
 export type ConfigFile = z.infer<typeof ConfigFile>
 
-export type ConfigFile = z.infer<typeof ConfigFile>
-
 export const Policy = z.enum(['prefix', 'least'])
 export type Policy = z.infer<typeof Policy>
 
@@ -255,25 +253,6 @@ export const OfferedModel = ModelGalleryEntry.omit({ config: true, files: true, 
 })
 export type OfferedModel = z.infer<typeof OfferedModel>
 
-/** A key of a gallery entry in LocalAI's format, as the install converts it. */
-const InstalledKey = z.object({
-  key: z.string(),
-  outcome: z.enum(['mapped', 'carried', 'no_effect', 'refused']),
-  to: z.string().nullable(),
-  message: z.string(),
-})
-
-/** The model that an install would store. */
-export const ModelInstallPreview = z.object({
-  config: ModelConfig,
-  keys: z.array(InstalledKey),
-  /** Null for an entry without other builds. */
-  variant: z
-    .object({ chosen: z.string(), reason: z.string(), all: z.array(z.object({ name: z.string(), reason: z.string() })) })
-    .nullable(),
-})
-export type ModelInstallPreview = z.infer<typeof ModelInstallPreview>
-
 export const ConfigProblem = z.object({
   message: z.string(),
   line: z.number().optional(),
@@ -293,6 +272,17 @@ export const ConvertedKeyView = z.object({
   message: z.string(),
 })
 export type ConvertedKeyView = z.infer<typeof ConvertedKeyView>
+
+/** The model that an install would store. */
+export const ModelInstallPreview = z.object({
+  config: ModelConfig,
+  keys: z.array(ConvertedKeyView),
+  /** Null for an entry without other builds. */
+  variant: z
+    .object({ chosen: z.string(), reason: z.string(), all: z.array(z.object({ name: z.string(), reason: z.string() })) })
+    .nullable(),
+})
+export type ModelInstallPreview = z.infer<typeof ModelInstallPreview>
 
 /** `3 mapped, 2 carried, 1 without effect: usage`. */
 export function summarizeConversion(keys: readonly ConvertedKeyView[]): string {
