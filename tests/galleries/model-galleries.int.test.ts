@@ -40,7 +40,7 @@ beforeAll(async () => {
 `,
   )
   texts.set('/bad.yaml', '- name: [')
-  texts.set('/chat.yaml', 'config_file: |\n  backend: llama\n  context_size: 1024\n  parameters: { model: base.gguf }\n')
+  texts.set('/chat.yaml', 'config_file: |\n  backend: llama-cpp\n  context_size: 1024\n  parameters: { model: base.gguf }\n')
   texts.set('/api/models/o/whole/revision/main', JSON.stringify({ sha: commit }))
   texts.set(
     `/api/models/o/whole/tree/${commit}?recursive=true`,
@@ -183,7 +183,7 @@ describe("a gallery in LocalAI's format", () => {
 
   it('names the backend of an entry once its base file was read', async () => {
     const chat = async () => (await offered()).models.find(({ name }) => name === 'chat')
-    await waitFor(async () => (await chat())?.backend === 'llama', { what: 'the backend of the base file' })
+    await waitFor(async () => (await chat())?.backend === 'llama-cpp', { what: 'the backend of the base file' })
   })
 
   it('installs an entry: base file, overrides and the changes of the request', async () => {
@@ -191,7 +191,7 @@ describe("a gallery in LocalAI's format", () => {
     expect(answer).toMatchObject({
       status: 200,
       body: {
-        config: { name: 'mine', backend: 'llama', context_size: 1024, parameters: { model: 'base.gguf', temperature: 0.5, top_k: 7 } },
+        config: { name: 'mine', backend: 'llama-cpp', context_size: 1024, parameters: { model: 'base.gguf', temperature: 0.5, top_k: 7 } },
         variant: { chosen: 'chat', reason: 'the request names it' },
       },
     })
@@ -237,6 +237,11 @@ describe("a gallery in LocalAI's format", () => {
   it('chooses a build for the nodes', async () => {
     await world.addWorker('one')
     const chat = await install('chat', { dry_run: true })
+    const { models } = (await world.api().get('/api/models/gallery')).body as unknown as { models: { name: string; variants: unknown[] }[] }
+    expect(models.find(({ name }) => name === 'chat')?.variants).toMatchObject([
+      { name: 'chat', size_bytes: 1_000_000, chosen: true, reason: expect.stringContaining('one has') as string },
+      { name: 'chat-large', chosen: false },
+    ])
     expect(chat.body).toMatchObject({
       variant: { chosen: 'chat', all: [{ name: 'chat' }, { reason: expect.stringContaining('no node') as string }] },
     })

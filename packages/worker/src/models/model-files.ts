@@ -2,7 +2,8 @@
 //
 //   incoming/<hex>, incoming/from-<hex>   unverified bytes; the next try continues them
 //   blobs/sha256/<hex>                    verified content, each once
-//   by-model/<hex>/<hex>/files/…          a folder per model and revision, hard links to blobs; `record.json` beside it
+//   by-model/<hex>/<hex>/files/…          a folder per model and revision: hard links to blobs, and files that came out of
+//                                         archives; `record.json` beside it lists both
 //   uploads/<hex>                         marks uploaded content; its mtime is the time of the upload
 //   known/<hex>                           content last fetched from a source without a hash
 //   verified/<hex>                        hash of a file on a shared volume

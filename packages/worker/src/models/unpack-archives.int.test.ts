@@ -26,9 +26,14 @@ const voice = [
 ]
 const plain = tar(voice)
 const zipped = zip(voice.map(({ path, data = '' }) => ({ path, data, mode: path.endsWith('/') ? 0o040755 : 0o100644 })))
-/** Made by bzip2 of the same kind of files. */
+/** Made by bzip2 and xz of the same kind of files. */
 const bzipped = Buffer.from(
   'QlpoOTFBWSZTWa6vlYIAAP17kcuQBEBQAf+QMSB2/97KBAAAAgIIMADWkMAA0aaAMmgNBkBoCUKm1NMnpAGgAHpA0ek0AqpIAyA0NBoAAaDQfqwO2+OLHSpMF5KBRBFnRARHOytdClGYDC6SKgqlQskIIhCnzerENMW/jTLQoTwla7xBBDpCrAHEFAIKEsGBkLi8VB7PerlNScriXZm21SrJfSZWgwFsNIocNdESSwtrPs9jov9vGPf6gIn12tPmIWBWUyE243E33A/EYvyEd38TV0Uk5A/i7kinChIV1fKwQA==',
+  'base64',
+)
+
+const xzipped = Buffer.from(
+  '/Td6WFoAAATm1rRGAgAhARYAAAB0L+Wj4Cf/AMhdADabyLBXF+HaaeRBaXig8LGJSzpH/k8qCmcLA/gOawEUja4uwrDHnahG1ae1HWkC9UtFrIcvRC+CR4lDxKY9l4v17y0+KRdfGY2B+9rIToxsvw0WurnRZDFWZah9eZ/HUONEswLJe3ba31wK+MlWzGVkRd089ZxhOyO6QthH1gFXyj6K2ScRCoUGyhkMjC1RC1efLWz2P+2a4ny8q8hTqbPwGsPaNWgmE+FjXIGTbiP7BnNTxj/DkBOennx73NzNgGX+F5h8kIeAAGmT6WfDponSAAHkAYBQAAByPAXyscRn+wIAAAAABFla',
   'base64',
 )
 
@@ -46,6 +51,7 @@ describe('an archive is unpacked beside itself', () => {
     ['tar.gz', gzipSync(plain)],
     ['tar.zst', zstdCompressSync(plain)],
     ['tar.bz2', bzipped],
+    ['tar.xz', xzipped],
     ['zip', zipped],
   ])('%s', async (ending, bytes) => {
     await using tested = await makeTestModelFiles()
@@ -80,8 +86,11 @@ describe('an archive is unpacked beside itself', () => {
 })
 
 describe('H1 an archive is refused, and nothing of it is placed', () => {
-  const flipped = Buffer.from(bzipped)
-  flipped[100] = (flipped[100] ?? 0) ^ 0xff
+  const flip = (bytes: Buffer, at: number): Buffer => {
+    const flipped = Buffer.from(bytes)
+    flipped[at] = (flipped[at] ?? 0) ^ 0xff
+    return flipped
+  }
   const link = { path: 'l', data: '../../out', mode: 0o120777 }
   it.each<[string, Buffer, RegExp]>([
     ['text', Buffer.from('no archive at all'), /neither a tar nor a zip archive/],
@@ -113,9 +122,12 @@ describe('H1 an archive is refused, and nothing of it is placed', () => {
     ],
     ['a zip that is a bomb', zip([{ path: 'x', data: 'x'.repeat(200 * 1024 ** 2) }]), /compression_ratio/],
     ['a zip that is cut', zipped.subarray(0, zipped.length - 30), /not a zip archive/],
-    ['damaged bzip2', flipped, /bzip2 data is not valid/],
+    ['damaged bzip2', flip(bzipped, 100), /bzip2 data is not valid/],
     ['bzip2 that is cut', bzipped.subarray(0, 150), /it ends too early/],
-    ['xz', Buffer.from('fd377a585a000004', 'hex'), /xz/],
+    ['damaged xz', flip(xzipped, 120), /xz data is not valid/],
+    ['xz that is cut', xzipped.subarray(0, 150), /it ends too early/],
+    ['xz with a damaged header', flip(xzipped, 8), /its header is damaged/],
+    ['xz with a damaged end', flip(xzipped, xzipped.length - 3), /its end is damaged/],
   ])('%s', async (_, bytes, reason) => {
     await using tested = await makeTestModelFiles()
     const failure = await failureOfStage(tested.stage('voice', [archive(bytes, 'a.zip')]))

@@ -12,7 +12,6 @@ import { withSigns } from '../signs.ts'
 import { type TarHeader, TarReader, type TarSink } from '../unpack/tar-reader.ts'
 import { checkArtifact, type TreeLayer, type TreeSummary, writeManifest } from '../unpack/tree-manifest.ts'
 import { compressionOf, decompress, detectArchive, type PackedLayer, type UnpackedChunk } from '../unpack/decompress.ts'
-import { readZip } from '../unpack/zip-reader.ts'
 import { MergedTree } from '../unpack/merged-tree.ts'
 import { checkLinks, type DirectoryNode, findCollisions, walkNodes } from '../unpack/tree-nodes.ts'
 import { syncPath, syncTree } from '../unpack/sync.ts'
@@ -68,7 +67,7 @@ export async function unpackArchive(job: ArchiveJob, context: JobContext): Promi
   try {
     const format = await detectArchive(path)
     const sink = sinkOf(tree)
-    if (format === 'zip') await readZip({ path, size, sink, onChunk, signal })
+    if (format === 'zip') await (await import('../unpack/zip-reader.ts')).readZip({ path, size, sink, onChunk, signal })
     else await readTar({ packed: { path, size, compression: format }, sink, onChunk, signal })
   } catch (error) {
     throw refusalOf(error)

@@ -2,6 +2,7 @@
 // transform, block by block (at most 900 kB each). Every checksum is verified; randomized blocks, which no writer has made for
 // decades, are refused.
 import { readSync } from 'node:fs'
+import type { UnpackedChunk } from './decompress.ts'
 import { refusal } from './refusal.ts'
 
 const readBytes = 256 * 1024
@@ -65,13 +66,8 @@ class BitReader {
 
 const corrupt = (what: string): Error => refusal('compression', `the bzip2 data is not valid: ${what}`)
 
-export interface Bzip2Block {
-  readonly chunk: Buffer
-  readonly packedBytes: number
-}
-
 /** The unpacked blocks of all streams in the file. */
-export function* bzip2Blocks(fd: number): Generator<Bzip2Block> {
+export function* bzip2Blocks(fd: number): Generator<UnpackedChunk> {
   const reader = new BitReader(fd)
   do {
     if (reader.bits(24) !== 0x425a68) throw corrupt('it does not begin with BZh')

@@ -8,7 +8,7 @@ import { constants, createGunzip, createZstdDecompress, type Gunzip, type ZstdDe
 import { errorCode } from '@muster/host'
 import { refusal } from './refusal.ts'
 
-export type Compression = 'none' | 'gzip' | 'zstd' | 'bzip2'
+export type Compression = 'none' | 'gzip' | 'zstd' | 'bzip2' | 'xz'
 
 export interface PackedLayer {
   readonly path: string
@@ -51,18 +51,24 @@ export async function decompress(packed: PackedLayer, sink: Sink, signal: AbortS
     case 'zstd':
       return zstdFrames(packed, sink, signal)
     case 'bzip2':
-      return bzip2Streams(packed, sink, signal)
+      return decodeChunks((await import('./bzip2.ts')).bzip2Blocks, { packed, sink, signal })
+    case 'xz':
+      return decodeChunks((await import('./xz.ts')).xzChunks, { packed, sink, signal })
   }
 }
 
-/** The decoder is synchronous, so each block lets a cancellation arrive. */
-async function bzip2Streams({ path }: PackedLayer, sink: Sink, signal: AbortSignal): Promise<void> {
-  const { bzip2Blocks } = await import('./bzip2.ts')
-  await using file = await open(path, 'r')
-  for (const block of bzip2Blocks(file.fd)) {
+type Decode = (fd: number) => Iterable<UnpackedChunk>
+
+/** These decoders are synchronous, so each chunk lets a cancellation arrive. */
+async function decodeChunks(
+  decode: Decode,
+  { packed, sink, signal }: { packed: PackedLayer; sink: Sink; signal: AbortSignal },
+): Promise<void> {
+  await using file = await open(packed.path, 'r')
+  for (const chunk of decode(file.fd)) {
     await nextTurn()
     signal.throwIfAborted()
-    await sink(block)
+    await sink(chunk)
   }
 }
 
@@ -104,7 +110,7 @@ async function decompressRange({ packed, start, end, engine }: PackedRange, sink
 }
 
 /** First bytes of the formats, and where they are. */
-const signatures: readonly (readonly [format: Compression | 'zip' | 'xz', at: number, bytes: Buffer])[] = [
+const signatures: readonly (readonly [format: Compression | 'zip', at: number, bytes: Buffer])[] = [
   ['gzip', 0, Buffer.from([0x1f, 0x8b])],
   ['zstd', 0, Buffer.from([0x28, 0xb5, 0x2f, 0xfd])],
   ['bzip2', 0, Buffer.from('BZh')],
@@ -120,7 +126,6 @@ export async function detectArchive(path: string): Promise<Compression | 'zip'> 
   const head = await readAt(file, 0, 512)
   const [format] = signatures.find(([, at, bytes]) => head.subarray(at, at + bytes.length).equals(bytes)) ?? []
   if (format === undefined) throw refusal('compression', 'it is neither a tar nor a zip archive')
-  if (format === 'xz') throw refusal('compression', 'archives in xz are not unpacked; use gzip, zstd, bzip2 or zip')
   return format
 }
 
