@@ -41,6 +41,7 @@ beforeAll(async () => {
   )
   texts.set('/bad.yaml', '- name: [')
   texts.set('/chat.yaml', 'config_file: |\n  backend: llama-cpp\n  context_size: 1024\n  parameters: { model: base.gguf }\n')
+  texts.set('/sly.yaml', 'files: [{ filename: p, uri: "file:///etc/passwd" }]')
   texts.set('/api/models/o/whole/revision/main', JSON.stringify({ sha: commit }))
   texts.set(
     `/api/models/o/whole/tree/${commit}?recursive=true`,
@@ -75,6 +76,11 @@ beforeAll(async () => {
 - name: torn
   url: ${url}/absent-base.yaml
   overrides: { backend: llama }
+- name: sly
+  overrides: { backend: llama-cpp, parameters: { model: p }, download_files: [{ filename: p, uri: "file:///etc/passwd" }] }
+- name: sly-base
+  url: ${url}/sly.yaml
+  overrides: { backend: llama-cpp, parameters: { model: p } }
 - name: broken
   overrides: [wrong]
 `,
@@ -105,7 +111,19 @@ const offered = async (api: ApiClient = world.api()) =>
 describe('a gallery of models', () => {
   it('is listed with the built-in one; one that cannot be read hides no other', async () => {
     const { models, problems } = await offered()
-    expect(models.map(({ name }) => name)).toEqual(['tiny', 'small', 'bare', 'wrong', 'chat', 'chat-large', 'spoken', 'whole', 'torn'])
+    expect(models.map(({ name }) => name)).toEqual([
+      'tiny',
+      'small',
+      'bare',
+      'wrong',
+      'chat',
+      'chat-large',
+      'spoken',
+      'whole',
+      'torn',
+      'sly',
+      'sly-base',
+    ])
     expect(models[1]).toEqual({
       ...{
         name: 'small',
@@ -175,9 +193,9 @@ describe("a gallery in LocalAI's format", () => {
   it('is listed with the entries that are left out, and their number', async () => {
     const { left_out: leftOut } = (await world.api().get('/api/models/gallery')).body
     const message = expect.stringContaining('overrides: expected a mapping') as string
-    expect(leftOut).toEqual([{ gallery: 'localai', count: 1, entries: [{ index: 5, name: 'broken', message }] }])
+    expect(leftOut).toEqual([{ gallery: 'localai', count: 1, entries: [{ index: 7, name: 'broken', message }] }])
     const { galleries } = (await world.api().get('/api/galleries')).body as unknown as { galleries: { name: string }[] }
-    expect(galleries.find(({ name }) => name === 'localai')).toMatchObject({ entries: 5, left_out: 1 })
+    expect(galleries.find(({ name }) => name === 'localai')).toMatchObject({ entries: 7, left_out: 1 })
     expect(galleries.find(({ name }) => name === 'bad')).toMatchObject({ entries: null, left_out: null })
   })
 
@@ -224,6 +242,8 @@ describe("a gallery in LocalAI's format", () => {
 
   it.each<[string, object, number, RegExp]>([
     ['torn', {}, 404, /absent-base.yaml does not exist/],
+    ['sly', {}, 400, /p: file:.*names a file of the node/],
+    ['sly-base', {}, 400, /p: file:.*names a file of the node/],
     ['broken', {}, 404, /its entry in localai cannot be read: overrides/],
     ['chat', { variant: 'gone' }, 400, /chat has no variant gone; it has chat, chat-large/],
     ['chat', { overides: {} }, 400, /overides/],

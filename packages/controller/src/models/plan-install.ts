@@ -16,6 +16,7 @@ import {
   type VariantCandidate,
   type VariantChoice,
   type VariantNode,
+  namesNodeFile,
 } from '@muster/source'
 import type { NodeStore } from '../store/nodes.ts'
 import { checkConfig, InvalidConfig } from './config.ts'
@@ -66,8 +67,20 @@ export function createPlanModelInstall(deps: PlanInstallDeps): PlanModelInstall 
     const { config, keys } = planModel(merged, await snapshotsOf(deps, merged))
     const refused = keys.filter(({ outcome }) => outcome === 'refused')
     if (refused.length > 0) throw refusal(requested, refused.map(({ key, message }) => `${key}: ${message}`).join('; '))
-    return { config: checked(requested, config), keys, variant }
+    const model = checked(requested, config)
+    const foreign = findForeignFile(model, { gallery: built.url, own: changes.files })
+    if (foreign !== null) throw refusal(requested, `${foreign.filename}: ${foreign.uri} ${namesNodeFile}`)
+    return { config: model, keys, variant }
   }
+}
+
+type FileQuery = Readonly<{ gallery: string; own: readonly ConfigFile[] }>
+
+/** A file of the node that a gallery from the network names, in its entry, its base file or its configuration; null otherwise. */
+function findForeignFile({ files }: ModelConfig, { gallery, own }: FileQuery): ConfigFile | null {
+  if (/^(?:file|builtin):/.test(gallery)) return null
+  const isOwn = ({ filename, uri }: ConfigFile): boolean => own.some((each) => each.filename === filename && each.uri === uri)
+  return files.find((file) => /^(?:file|builtin|upload):/.test(file.uri) && !isOwn(file)) ?? null
 }
 
 /** The configuration of an entry in Muster's own format, which needs nothing else. */

@@ -5,7 +5,7 @@ import type { z } from 'zod'
 import { FleetError, type LeftOutEntry, ModelGalleryEntry } from '@muster/protocol'
 import { readModelEntry } from '../localai/model-entry.ts'
 import { GalleryEntry } from './entry.ts'
-import { findUriProblem, type GalleryOrigin } from './source-uri.ts'
+import { findUriProblem, type GalleryOrigin, namesNodeFile } from './source-uri.ts'
 import { isObject, readYamlList, type YamlItem, type YamlLimits } from './yaml-value.ts'
 
 /** LocalAI's public indexes have about 1,000 and 1,700 entries, in 300 kB and 2.4 MB. */
@@ -52,9 +52,7 @@ export function parseModelGallery(
     const parsed = 'problem' in prepared ? prepared : parseEntry(ModelGalleryEntry, prepared.entry)
     if ('problem' in parsed || origin === 'local') return parsed
     const own = parsed.entry.files.find(({ uri }) => /^(?:file|builtin|upload):/.test(uri))
-    return own === undefined
-      ? parsed
-      : { problem: `${own.uri} names a file of the node, which only a gallery on the machine itself may do` }
+    return own === undefined ? parsed : { problem: `${own.uri} ${namesNodeFile}` }
   }
   return parseEntries(text, { name, lists: 'models', read, scalars: 'typed' })
 }
