@@ -15,6 +15,8 @@ beforeAll(async () => {
     gallery: [
       { name: 'lost', uri: 'oci://127.0.0.1:9/lost:latest', description: 'At an unreachable registry.' },
       { name: 'apples', capabilities: { metal: 'apples-metal' }, license: 'MIT', tags: ['speech'] },
+      { name: 'lost-development', uri: 'oci://127.0.0.1:9/lost:master' },
+      { name: 'torn', uri: 'gopher://127.0.0.1/torn' },
     ],
   })
   visitor = await visitWeb(world, { path: '/backends' })
@@ -71,6 +73,21 @@ describe('backends in the browser', { timeout: 150_000 }, () => {
     const offer = page.getByRole('article', { name: 'apples' })
     await offer.getByText('fits 0 of 2 nodes').click()
     expect(await offer.getByRole('listitem').innerText()).toMatch(/^one and two: .+/)
+    expect(visitor.problems()).toEqual([])
+  })
+
+  it('names entries that are left out, and shows development builds on demand', async () => {
+    await visitor.goto('/backends?tab=gallery')
+    const left = page.getByRole('region', { name: 'Some entries could not be read' })
+    expect(await left.getByRole('listitem').innerText()).toMatch(/entry \d+ \(torn\): unsupported source/)
+    const build = page.getByRole('article', { name: 'lost-development' })
+    await page.getByRole('article', { name: 'lost', exact: true }).waitFor()
+    expect(await build.count()).toBe(0)
+    await page.getByRole('checkbox', { name: 'Show development builds' }).check()
+    await build.waitFor()
+    expect(page.url()).toContain('dev=yes')
+    await visitor.goto('/settings?tab=galleries')
+    await page.getByText('1 left out').waitFor()
     expect(visitor.problems()).toEqual([])
   })
 

@@ -242,9 +242,10 @@ describe('lists', () => {
 
   it('backends gallery: offered backends, the number of nodes each one fits, and unreadable galleries', async () => {
     const node = (name: string, reason: string | null) => ({ node_id: NodeId.parse(name), node_name: name, fits: reason === null, reason })
-    const offered = (name: string, nodes: readonly object[]) =>
+    const offered = (name: string, nodes: readonly object[], channel = 'release') =>
       OfferedBackend.parse({
         name,
+        channel,
         gallery: 'builtin',
         is_meta: false,
         version: '1',
@@ -257,13 +258,20 @@ describe('lists', () => {
         nodes,
       })
     controller.answer(backendRoutes.gallery, {
-      backends: [offered('echo', [node('a', null), node('b', 'no GPU')]), offered('metal', [node('b', 'only for darwin')])],
+      backends: [
+        offered('echo', [node('a', null), node('b', 'no GPU')]),
+        offered('metal', [node('b', 'only for darwin')]),
+        offered('echo-development', [node('a', null)], 'development'),
+      ],
       problems: [{ gallery: 'far', message: 'unreachable' }],
+      left_out: [],
     })
     const { stdout, stderr } = await muster('backends', 'gallery')
     expect(stdout).toMatch(/^echo +1 +builtin +no +1 of 2 nodes +d$/m)
     expect(stdout).toMatch(/^metal .* 0 of 1 node: only for darwin +d$/m)
-    expect(stderr).toBe('cannot read gallery far: unreachable\n')
+    expect(stdout).not.toContain('echo-development')
+    expect(stderr).toBe('1 development build is not shown; --development shows them\ncannot read gallery far: unreachable\n')
+    expect((await muster('backends', 'gallery', '--development')).stdout).toMatch(/^echo-development .*1 of 1 node/m)
   })
 
   it('backends upgrades: the differences of the last check, or of a new one', async () => {

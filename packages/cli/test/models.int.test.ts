@@ -279,16 +279,22 @@ describe('models gallery', () => {
           license: 'MIT',
           icon: '',
           tags: [],
+          urls: [],
+          size_bytes: null,
+          variants: [],
           gallery: 'muster',
           backend: 'llama',
           installed: true,
         },
       ],
       problems: [{ gallery: 'far', message: 'no answer' }],
+      left_out: [{ gallery: 'odd', count: 2, entries: [{ index: 4, name: 'broken', message: 'overrides: expected a mapping' }] }],
     })
     const { stdout, stderr } = await muster('models', 'gallery')
     expect(stdout).toMatch(/^tiny +llama +muster +yes +MIT +a toy$/m)
-    expect(stderr).toBe('cannot read gallery far: no answer\n')
+    expect(stderr).toBe(
+      'cannot read gallery far: no answer\nodd: 2 entries cannot be read and are left out; entry 5 (broken): overrides: expected a mapping\n',
+    )
   })
 })
 

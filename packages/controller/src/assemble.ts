@@ -28,7 +28,7 @@ import { backendEndpoints } from './http/backends.ts'
 import { blobEndpoints, joinTokenEndpoints, nodeAgentEndpoints } from './http/node-agent.ts'
 import type { Endpoint } from './http/endpoint.ts'
 import { eventEndpoints } from './http/events.ts'
-import { galleryEndpoints } from './http/galleries.ts'
+import { countBackends, countModels, galleryEndpoints } from './http/galleries.ts'
 import { createInferenceHandler, openAiEndpoints } from './http/inference.ts'
 import { errorEvent } from './http/inference-answer.ts'
 import { keyEndpoints } from './http/keys.ts'
@@ -388,20 +388,8 @@ function apiEndpoints(foundation: Foundation, parts: Parts, { isStarted, isReady
     ...replicaEndpoints({ ...store, facts: parts.facts, place: loads.place }),
     ...nodeAgentEndpoints({ membership, nodes: store.nodes, pulse, joinFailures: createFailureLimit(clock), closing }),
     ...blobEndpoints({ nodes: store.nodes, builtin }),
-    ...galleryEndpoints({
-      galleries: store.galleries,
-      builtin,
-      catalogues: { backend: () => planners.catalogue(), model: () => parts.models.catalogue() },
-    }),
-    ...operationEndpoints({
-      operations: store.operations,
-      reopen: store.reopen,
-      pauses: store.pauses,
-      modelJobs: store.modelJobs,
-      idempotency: store.submissions,
-      view: operations.view,
-      wake: operations.wake,
-    }),
+    ...galleryEndpoints({ galleries: store.galleries, builtin, catalogues: countedCatalogues(parts) }),
+    ...operationEndpoints({ ...store, idempotency: store.submissions, view: operations.view, wake: operations.wake }),
     ...backendEndpoints({
       ...inventory,
       catalogue: planners.catalogue,
@@ -438,6 +426,11 @@ function apiEndpoints(foundation: Foundation, parts: Parts, { isStarted, isReady
   endpoints.push(...localAiEndpoints({ endpoints: own, store: store.modelSubmissions, wake, publicUrl: settings.publicUrl, clock }), ...own)
   return endpoints
 }
+
+const countedCatalogues = ({ planners, models }: Parts): Parameters<typeof galleryEndpoints>[0]['catalogues'] => ({
+  backend: async (how) => countBackends(await planners.catalogue(how)),
+  model: async (how) => countModels(await models.catalogue(how)),
+})
 
 function metricsOf({ connected: { bus }, store }: Foundation, { metrics, serving, models, hub }: Parts) {
   return {

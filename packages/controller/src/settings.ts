@@ -162,6 +162,14 @@ export const controllerSettings = defineSettings({
     check: findAllowListProblem,
     help: 'private host[:port] or CIDR that backends, galleries and models may come from; repeatable',
   }),
+  hfEndpoint: string({
+    flag: 'hf-endpoint',
+    default: 'https://huggingface.co',
+    aliases: ['HF_ENDPOINT'],
+    check: isWebUrl,
+    help: 'address for hf://: Hugging Face or a mirror',
+  }),
+  hfToken: secret({ flag: 'hf-token', aliases: ['HF_TOKEN'], help: 'token for private or gated models on Hugging Face' }),
   galleries: list({
     flag: 'gallery',
     check: isGalleries,

@@ -1,4 +1,4 @@
-// Stages a model in a process that may be killed: model-files-child.ts ROOT URL SHA256 [STEP]
+// Stages a model in a process that may be killed: model-files-child.ts ROOT URL SHA256 [STEP [unpack]]
 import { join } from 'node:path'
 import { resolveSettings, silentLog, systemClock } from '@muster/host'
 import { ModelName } from '@muster/protocol'
@@ -6,7 +6,7 @@ import { openModelFiles } from '../src/models/model-files.ts'
 import { workerSettings } from '../src/settings.ts'
 import { sharedThreads } from './shared-threads.ts'
 
-const [root = '', uri = '', sha256 = '', killAt = ''] = process.argv.slice(2)
+const [root = '', uri = '', sha256 = '', killAt = '', unpack = ''] = process.argv.slice(2)
 
 const files = await openModelFiles({
   dataDir: { path: (name) => join(root, name) },
@@ -21,7 +21,7 @@ const files = await openModelFiles({
   clock: systemClock,
   log: silentLog,
 })
-const wanted = { uri, filename: 'w.gguf', ...(sha256 === '' ? {} : { sha256 }) }
+const wanted = { uri, filename: 'w.gguf', ...(sha256 === '' ? {} : { sha256 }), ...(unpack === '' ? {} : { unpack: true }) }
 await files.stage(
   { model: ModelName.parse('tiny'), revision: 'r1', files: [wanted] },
   {

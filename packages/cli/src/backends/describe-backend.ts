@@ -1,5 +1,5 @@
 // Pure: backends as table rows: installed, offered, and with an upgrade.
-import type { BackendView, OfferedBackend, UpgradeView } from '@muster/protocol'
+import type { BackendView, LeftOut, OfferedBackend, UpgradeView } from '@muster/protocol'
 import type { Column } from '../output/table.ts'
 
 const distinct = (values: readonly string[]): string[] => [...new Set(values.filter((value) => value !== ''))]
@@ -41,6 +41,13 @@ function fitsText({ nodes }: OfferedBackend): string {
   const count = `${fitting} of ${nodes.length} ${nodes.length === 1 ? 'node' : 'nodes'}`
   const [reason] = distinct(nodes.map((node) => node.reason ?? ''))
   return fitting > 0 || reason === undefined ? count : `${count}: ${reason}`
+}
+
+/** `localai: 2 entries cannot be read and are left out; entry 5 (llama): …`. */
+export function leftOutRemark({ gallery, count, entries: [first] }: LeftOut): string {
+  const counted = count === 1 ? '1 entry cannot be read and is left out' : `${count} entries cannot be read and are left out`
+  const named = first === undefined ? '' : `; entry ${first.index + 1}${first.name === '' ? '' : ` (${first.name})`}: ${first.message}`
+  return `${gallery}: ${counted}${named}`
 }
 
 export interface NamedUpgrade extends UpgradeView {

@@ -3,7 +3,7 @@ import { type Command, Option } from 'commander'
 import { newId } from '@muster/host'
 import { backendRoutes, InstallRequest, type NodeId, Strategy } from '@muster/protocol'
 import { fetchNodes, parseBackendName, parseSelectorOption, selectorHelp } from '../arguments.ts'
-import { installedColumns, offeredColumns, upgradeColumns } from '../backends/describe-backend.ts'
+import { installedColumns, leftOutRemark, offeredColumns, upgradeColumns } from '../backends/describe-backend.ts'
 import { followSubmission, rolloutOf, rolloutOptions, showPlans, startUpgrades, type UpgradeOptions } from '../backends/upgrades.ts'
 import { usageError } from '../cli-error.ts'
 import type { ApiClient } from '../client/api-client.ts'
@@ -42,13 +42,18 @@ const backendsLs: ClientCommand = {
 const backendsGallery: ClientCommand = {
   name: 'gallery',
   summary: 'List the backends that galleries offer, and how many nodes each one fits',
-  details: '-o json includes the reason why a backend does not fit a node.',
-  run: async ({ api, print }) => {
+  details: '-o json includes development builds, and the reason why a backend does not fit a node.',
+  options: [new Option('--development', 'include builds of unreleased code')],
+  run: async ({ api, print, flag }) => {
     const { raw, body } = await api.call(backendRoutes.gallery)
-    if (print.format === 'json' || body.backends.length > 0)
-      print.result(raw, () => renderTable(offeredColumns, body.backends, print.width))
+    const shown = body.backends.filter(({ channel }) => channel === 'release' || flag('development'))
+    if (print.format === 'json' || body.backends.length > 0) print.result(raw, () => renderTable(offeredColumns, shown, print.width))
     else print.remark('no backends are offered; `muster galleries add NAME URL` adds a gallery')
+    const hidden = body.backends.length - shown.length
+    if (print.format === 'text' && hidden > 0)
+      print.remark(`${hidden} development ${hidden === 1 ? 'build is' : 'builds are'} not shown; --development shows them`)
     for (const { gallery, message } of body.problems) print.remark(plainText(`cannot read gallery ${gallery}: ${message}`))
+    for (const left of body.left_out) print.remark(plainText(leftOutRemark(left)))
   },
 }
 

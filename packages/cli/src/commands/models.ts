@@ -1,17 +1,20 @@
 // `muster models …`: the models, their configuration and their replicas.
 import { type Command, Option } from 'commander'
 import { basename } from 'node:path'
-import { newId } from '@muster/host'
+import { newId, parseJson } from '@muster/host'
 import {
   formatBytes,
   formatReplicaMemory,
   ModelFileName,
+  type ModelInstallPreview,
   type ModelName,
   modelRoutes,
   type NodeId,
   type OperationId,
 } from '@muster/protocol'
+import type { z } from 'zod'
 import { fetchNode, fetchNodes, modelArgument, parseModelName, parseSelectorOption, selectorHelp } from '../arguments.ts'
+import { leftOutRemark } from '../backends/describe-backend.ts'
 import { CliError, usageError } from '../cli-error.ts'
 import { addExplain } from '../explain/explain-command.ts'
 import { applyModels, parseDocuments, readSource } from '../models/apply-models.ts'
@@ -106,6 +109,7 @@ const modelsGallery: ClientCommand = {
       print.result(raw, () => renderTable(offeredModelColumns, body.models, print.width))
     else print.remark('no models are offered; `muster galleries add NAME URL --kind model` adds a gallery')
     for (const { gallery, message } of body.problems) print.remark(plainText(`cannot read gallery ${gallery}: ${message}`))
+    for (const left of body.left_out) print.remark(plainText(leftOutRemark(left)))
   },
 }
 
@@ -123,10 +127,53 @@ function startOperation(submit: Submit): ClientCommand['run'] {
 const modelsInstall: ClientCommand = {
   name: 'install',
   summary: 'Install a model of a gallery: its configuration and its files',
+  details: 'If the entry has several builds, the one that suits the nodes is taken; --dry-run shows which and why.',
   arguments: [['<name>', 'as `muster models gallery` shows it, or GALLERY@NAME for one gallery']],
-  options: followOptions(),
-  examples: ['muster models install tiny', 'muster models install internal@tiny'],
-  run: startOperation(({ api }, model) => api.call(modelRoutes.install, { body: { model }, idempotencyKey: newId() })),
+  options: [
+    new Option('--name <name>', 'the name of the model here'),
+    new Option('--variant <name>', 'exactly this build'),
+    new Option('--overrides <json>', 'keys and values merged over the configuration of the entry'),
+    new Option('--dry-run', 'show the resulting configuration, and change nothing'),
+    ...followOptions(),
+  ],
+  examples: [
+    'muster models install tiny',
+    'muster models install internal@tiny',
+    'muster models install qwen3-8b --name assistant --dry-run',
+    `muster models install qwen3-8b --overrides '{"context_size": 16384}'`,
+  ],
+  run: async (call) => {
+    const mode = followMode(call)
+    const { raw, body } = await call.api.call(modelRoutes.install, { body: installBody(call), idempotencyKey: newId() })
+    if ('operation_id' in body) return await followStarted(call, mode, { raw, ids: [body.operation_id] })
+    call.print.result(raw, () => previewText(body))
+  },
+}
+
+type InstallBody = z.infer<NonNullable<typeof modelRoutes.install.body>>
+
+function installBody({ words: [model], option, flag }: ClientCall): InstallBody {
+  const text = option('overrides')
+  const overrides = text === undefined ? undefined : parseJson(text)
+  if (text !== undefined && overrides === undefined)
+    throw usageError('--overrides is not JSON; give a mapping such as {"context_size": 4096}')
+  const given = { model, name: option('name'), variant: option('variant'), overrides, ...(flag('dryRun') ? { dry_run: true } : {}) }
+  const parsed = modelRoutes.install.body?.safeParse(given)
+  if (parsed?.success === true) return parsed.data
+  const [issue] = parsed?.error.issues ?? []
+  throw usageError(`${issue?.path[0] === 'model' ? 'name' : `--${String(issue?.path[0] ?? 'name')}`}: ${issue?.message ?? 'not valid'}`)
+}
+
+function previewText({ config, keys, variant }: ModelInstallPreview): string {
+  const lost = keys.filter(({ outcome }) => outcome === 'no_effect').map(({ key, message }) => `${key}: ${message}`)
+  const builds = variant === null ? [] : variant.all.map(({ name, reason }) => `${name === variant.chosen ? '* ' : '  '}${name}: ${reason}`)
+  return [
+    plainText(`${config.name}, backend ${config.backend}, ${config.files.length} ${config.files.length === 1 ? 'file' : 'files'}`),
+    ...(builds.length === 0 ? [] : ['', 'Variants:', ...builds.map(plainText)]),
+    ...(lost.length === 0 ? [] : ['', 'Without effect:', ...lost.map((line) => `  ${plainText(line)}`)]),
+    '',
+    JSON.stringify(config, null, 2),
+  ].join('\n')
 }
 
 const modelsLoad: ClientCommand = {

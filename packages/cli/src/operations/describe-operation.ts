@@ -79,6 +79,7 @@ export function renderOperation(operation: OperationView, at: { now: number; wid
     ...(operation.model === null ? [] : [['Model', operation.model] as const]),
     ['State', operation.state],
     ['Message', operation.message],
+    ...(operation.note === undefined ? [] : [['Note', operation.note] as const]),
     ['Progress', [percentText(operation.progress), bytesText(operation.current_bytes, operation.total_bytes)].filter(Boolean).join(', ')],
     ['Requested', `${ago(operation.created_at)} by ${operation.requested_by || 'unknown'}`],
     ...(operation.paused_at === undefined ? [] : [['Paused', ago(operation.paused_at)] as const]),

@@ -14,7 +14,7 @@ export interface BuiltinModels {
   pathOf(digest: Digest): string | null
 }
 
-const ModelFile = ModelGalleryEntry.extend({ files: z.array(ConfigFile.omit({ uri: true }).required()).min(1) })
+const ModelFile = ModelGalleryEntry.extend({ files: z.array(ConfigFile.pick({ filename: true, sha256: true }).required()).min(1) })
 
 export async function readBuiltinModels(directory: string): Promise<BuiltinModels> {
   const entries: ModelGalleryEntry[] = []

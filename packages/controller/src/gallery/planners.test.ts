@@ -69,7 +69,7 @@ beforeEach(async () => {
   registry.behave()
   addresses = []
   await offer('main', [
-    { name: 'llama', capabilities: { default: 'cpu-llama', nvidia: 'cuda12-llama' } },
+    { name: 'llama', capabilities: { default: 'cpu-llama', 'nvidia-cuda-12': 'cuda12-llama' } },
     { name: 'cpu-llama', alias: 'llama', version: '1.0', uri: `oci://${registry.host}/b/llama:1`, mirrors: [`${registry.host}/b/llama:1`] },
     { name: 'cuda12-llama', version: '1.0', uri: `oci://${registry.host}/b/cuda:1` },
     { name: 'gone', uri: `${registry.host}/b/gone:1` },
@@ -199,7 +199,7 @@ describe('an install is planned', () => {
 describe('a load on a further node', () => {
   const toy = (scheme: string) => ({ name: 'toy', uri: `${scheme}${registry.host}/b/llama:1` })
   const offersOf = (galleries: readonly string[], problems: readonly string[] = []): Offers => ({
-    galleries: galleries.map((each) => ({ name: each, url: `u:${each}`, entries: parseGallery('- {name: toy, uri: "h/a:1"}') })),
+    galleries: galleries.map((each) => ({ name: each, url: `u:${each}`, ...parseGallery('- {name: toy, uri: "h/a:1"}') })),
     problems: problems.map((gallery) => ({
       ...{ gallery, url: `u:${gallery}`, precedes: 0, names: null },
       failure: { code: 'unavailable', retry: 'backoff', message: '503' },
@@ -251,7 +251,7 @@ describe('a gallery that cannot be read', () => {
     await offer('broken', 'name: [')
     await offer('later', [toy('')])
     await offer('main', [
-      { name: 'meta', capabilities: { default: 'toy', nvidia: 'nowhere' } },
+      { name: 'meta', capabilities: { default: 'toy', 'nvidia-cuda-12': 'nowhere' } },
       { name: 'toy-2', uri: `${registry.host}/b/llama:1` },
     ])
     addresses = [...addresses.slice(-1), ...addresses.slice(0, -1)]

@@ -5,6 +5,7 @@ import { type Principal, principalName } from '../auth/principal.ts'
 import type { Catalogue } from '../gallery/catalogue.ts'
 import type { UpgradeChecker } from '../inventory/check-upgrades.ts'
 import { type FleetBackends, offeredBackends } from '../inventory/fleet-backends.ts'
+import { leftOutOf } from '../models/model-catalogue.ts'
 import type { AnswerOnce, By, Submissions } from '../operations/submit.ts'
 import type { NodeStore } from '../store/nodes.ts'
 import { toFleetError } from '../store/errors.ts'
@@ -31,7 +32,7 @@ export function backendEndpoints(deps: BackendDeps): Endpoint[] {
     endpoint(routes.gallery, async () => {
       const [offers, allNodes] = await Promise.all([catalogue({ maxAgeMs: galleriesMaxAgeMs }), nodes.list()])
       const problems = offers.problems.map(({ gallery, failure }) => ({ gallery, message: failure.message }))
-      return { backends: offeredBackends(offers, allNodes), problems }
+      return { backends: offeredBackends(offers, allNodes), problems, left_out: offers.galleries.flatMap(leftOutOf) }
     }),
     endpoint(routes.upgrades, () => fleet.upgrades()),
     endpoint(routes.check, async () => {

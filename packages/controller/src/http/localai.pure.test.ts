@@ -70,7 +70,7 @@ describe('lists', () => {
   const galleries: GalleryView[] = [{ name: 'mine', url: 'https://h.example/i.yaml', kind: 'backend', from: 'api', created_at: null }]
   const offered: OfferedBackend = {
     ...{ name: 'whisper', gallery: 'mine', is_meta: false, version: '1', description: 'd', license: 'MIT', icon: '', urls: ['u'] },
-    ...{ tags: ['audio-transcription', 'CPU'], installed: true, nodes: [] },
+    ...{ tags: ['audio-transcription', 'CPU'], installed: true, nodes: [], channel: 'release' },
   }
 
   it('of offers name their gallery with its URL', () => {
@@ -88,6 +88,7 @@ describe('lists', () => {
       gallery: 'gone',
       backend: 'llama',
       installed: false,
+      ...{ urls: [], size_bytes: null, variants: [] },
     }
     expect(offeredModelOf(model, galleries)).toMatchObject({
       name: 'phi',

@@ -32,7 +32,7 @@ export interface ModelDeps {
 }
 
 export function modelEndpoints({ store, models, refreshRoutes, place }: ModelDeps): Endpoint[] {
-  const { show, catalogue, receiveUpload } = models
+  const { show, catalogue, bases, planInstall, stopping, receiveUpload } = models
   // Refreshed before the response, so that the caller can use the model on this controller at once. A failed refresh is
   // repaired by the change feed.
   const wake = async (model: ModelName): Promise<void> => {
@@ -41,13 +41,13 @@ export function modelEndpoints({ store, models, refreshRoutes, place }: ModelDep
   }
   const { models: found, nodes, modelSubmissions } = store
   const operations = {
-    submissions: createModelSubmissions({ models: found, nodes, catalogue, store: modelSubmissions, wake }),
+    submissions: createModelSubmissions({ models: found, nodes, planInstall, store: modelSubmissions, wake }),
     onNodes: createNodeSubmissions({ models: found, nodes, holders: store.fileHolders, place, store: store.nodeModels, wake }),
     keys: store.submissions,
   }
   return [
     // Before :name, which would match a model called gallery.
-    ...modelGalleryEndpoints({ ...operations, catalogue, list: store.models }),
+    ...modelGalleryEndpoints({ ...operations, catalogue, bases, planInstall, stopping, list: store.models, nodes }),
     ...configEndpoints({ models: store.models, loadInfo: store.loadInfo, show, wake }),
     ...modelOperationEndpoints(operations),
     ...uploadEndpoints({ models: store.models, receive: receiveUpload, wake }),

@@ -26,10 +26,12 @@ const main: Offers = {
       name: 'main',
       url: 'https://g.example/index.yaml',
       entries: [
-        entry({ name: 'llama', capabilities: { default: 'cpu-llama', nvidia: 'cuda-llama' } }),
+        entry({ name: 'llama', capabilities: { default: 'cpu-llama', 'nvidia-cuda-12': 'cuda-llama' } }),
         entry({ name: 'cpu-llama', uri: 'r.example/cpu:1', version: '2' }),
         entry({ name: 'cuda-llama', uri: 'r.example/cuda:1', version: '2' }),
       ],
+      leftOut: [],
+      leftOutCount: 0,
     },
   ],
   problems: [],

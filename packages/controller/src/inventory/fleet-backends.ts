@@ -1,7 +1,7 @@
 // The backends of the fleet as the API shows them, from stored inventories; only nodes without a current one are queried. A view
 // names the nodes that have a backend, a newer build that is offered, and nodes of one kind that differ (drift).
 import { BackendName, type BackendView, type InstalledBackend, type OfferedBackend, type UpgradeView } from '@muster/protocol'
-import { formatPlatform, type GalleryEntry, isMeta, platformOf } from '@muster/source'
+import { channelOf, formatPlatform, type GalleryEntry, isMeta, platformOf } from '@muster/source'
 import { z } from 'zod'
 import { findOffer, type Offers } from '../gallery/catalogue.ts'
 import { statusOf } from '../nodes/view.ts'
@@ -90,6 +90,7 @@ export function offeredBackends(offers: Offers, nodes: readonly NodeRecord[]): O
 const shown = (entry: GalleryEntry) => ({
   name: entry.name,
   is_meta: isMeta(entry),
+  channel: channelOf(entry),
   version: entry.version,
   description: entry.description,
   license: entry.license,

@@ -110,9 +110,9 @@ describe('a source that fails', () => {
   async function offeringController() {
     const installs: string[] = []
     const byId = new Map<string, ModelWorker>()
-    const entries = parseGallery('- {name: llama, uri: "registry.test/llama:1"}')
+    const parsed = parseGallery('- {name: llama, uri: "registry.test/llama:1"}')
     await controller({
-      catalogue: async () => ({ galleries: [{ name: 'main', url: '', entries }], problems: [] }),
+      catalogue: async () => ({ galleries: [{ name: 'main', url: '', ...parsed }], problems: [] }),
       submissions: {
         install: async ({ nodes: [nodeId = ''] = [] }) => {
           installs.push(nodeId)

@@ -1,16 +1,17 @@
 // Assembles the models: views, uploads, the catalogue, and the loops behind operations about models.
 import type { Bus } from '@muster/bus'
 import { type Clock, createLoop, type Log } from '@muster/host'
-import { ModelName } from '@muster/protocol'
-import type { Outbound } from '@muster/source'
+import { createBaseFiles, createListRepository, type Outbound } from '@muster/source'
 import type { BuiltinBlobs } from '../builtin/builtin-blobs.ts'
-import { builtinGalleryName, type ControllerSettings, retryOf } from '../settings.ts'
+import { builtinGalleryName, controllerSettings, type ControllerSettings, retryOf } from '../settings.ts'
 import type { LoadInfoStore, ModelStore } from '../store/models.ts'
 import type { Store } from '../store/store.ts'
 import { revisionOf } from './config.ts'
 import { createJobsLoop } from './jobs-loop.ts'
-import { createModelCatalogue, findModel } from './model-catalogue.ts'
+import { createMeasureFiles } from './measure-files.ts'
+import { builtinOffers, createModelCatalogue, findEntry } from './model-catalogue.ts'
 import { createReceiveUpload } from './model-files.ts'
+import { createPlanModelInstall, planOwn } from './plan-install.ts'
 import { createPrefetchLoop } from './prefetch-loop.ts'
 import { createRemovals } from './removals.ts'
 import { createShowModels } from './view.ts'
@@ -39,10 +40,23 @@ export function createModels({ bus, store, settings, holder, clock, log, ...ways
   })
   const prefetches = createPrefetchLoop({ store: store.nodeModels, onSubmitted: jobs.wake, intervalMs, clock, log })
   const loadInfo = createKeepLoadInfo({ loadInfo: store.loadInfo, clock, log })
+  const { outbound, stopping } = ways
+  const catalogue = createModelCatalogue({ ...ways, galleries: store.galleries, clock })
+  const bases = createBaseFiles({ outbound, clock })
+  const hf = { endpoint: settings.hfEndpoint || controllerSettings.hfEndpoint.default, token: settings.hfToken ?? null }
+  const origins = { hf, s3: { endpoint: null, region: '', credentials: null } }
+  const planInstall = createPlanModelInstall({
+    ...{ catalogue, nodes: store.nodes, bases, stopping },
+    list: createListRepository({ outbound, ...hf, clock, log }),
+    measure: createMeasureFiles({ outbound, origins, clock }),
+  })
   return {
     show,
     read,
-    catalogue: createModelCatalogue({ ...ways, galleries: store.galleries, clock }),
+    catalogue,
+    bases,
+    planInstall,
+    stopping,
     receiveUpload: createReceiveUpload({ holders: store.fileHolders, models: store.models, controller: holder, clock, log }),
     /** True when a replica serves the model. */
     noteReady: loadInfo.wake,
@@ -63,12 +77,8 @@ export async function registerFirstModels(
   names: readonly string[],
   { builtin, models }: { builtin: BuiltinBlobs; models: ModelStore },
 ): Promise<void> {
-  const offered = {
-    order: [builtinGalleryName],
-    models: builtin.models.map((entry) => ({ gallery: builtinGalleryName, entry })),
-    problems: [],
-  }
-  const configs = names.map((name) => findModel(offered, ModelName.parse(name)))
+  const offered = { order: [builtinGalleryName], models: builtinOffers(builtin), problems: [], leftOut: [] }
+  const configs = names.map((name) => planOwn(findEntry(offered, name)))
   await models.begin(configs.map((config) => ({ config, revision: revisionOf(config) })))
 }
 

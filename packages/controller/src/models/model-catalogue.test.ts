@@ -1,7 +1,8 @@
-import { type Failure, ModelGalleryEntry, ModelName } from '@muster/protocol'
+import { type Failure, ModelGalleryEntry } from '@muster/protocol'
 import { describe, expect, it } from 'vitest'
 import { toHttpError } from '../http/http-error.ts'
-import { findModel, type OfferedModels } from './model-catalogue.ts'
+import { findEntry, type OfferedModels } from './model-catalogue.ts'
+import { planOwn } from './plan-install.ts'
 
 const away: Failure = { code: 'unavailable', retry: 'backoff', message: 'h.example answered 503' }
 const broken: Failure = { code: 'invalid', retry: 'never', message: 'line 1: not a list' }
@@ -10,14 +11,16 @@ const offered = (problems: Readonly<Record<string, Failure>>): OfferedModels => 
   models: ['second', 'third'].flatMap((gallery) =>
     ['small', 'odd@small'].map((name) => ({
       gallery,
+      url: `https://${gallery}.example`,
       entry: ModelGalleryEntry.parse({ name, description: gallery, config: { backend: gallery === 'second' ? 'llama' : 'other' } }),
     })),
   ),
   problems: Object.entries(problems).map(([gallery, failure]) => ({ gallery, failure })),
+  leftOut: [{ gallery: 'second', count: 1, entries: [{ index: 4, name: 'damaged', message: 'overrides: expected a mapping' }] }],
 })
 function install(model: string, problems: Readonly<Record<string, Failure>>) {
   try {
-    return findModel(offered(problems), ModelName.parse(model))
+    return planOwn(findEntry(offered(problems), model))
   } catch (error) {
     return toHttpError(error)
   }
@@ -42,6 +45,16 @@ describe('a model of a gallery', () => {
     expect(install('third@small', { first: away, builtin: broken })).toMatchObject({ name: 'small', backend: 'other' })
     expect(install('odd@small', {})).toMatchObject({ name: 'odd@small', backend: 'llama' })
     expect(install('third@odd@small', {})).toMatchObject({ name: 'odd@small', backend: 'other' })
+  })
+
+  it.each(['SMALL', 'Odd@Small', 'third@SMALL'])('is found without regard to case: %s', (name) => {
+    expect(install(name, {})).toMatchObject({ name: expect.stringMatching(/small$/) as string })
+  })
+
+  it('that is left out is refused with the reason', () => {
+    const message = expect.stringContaining('its entry in second cannot be read: overrides: expected a mapping') as string
+    expect(install('damaged', {})).toMatchObject({ status: 404, message })
+    expect(install('second@damaged', {})).toMatchObject({ status: 404, message })
   })
 
   it('is not looked for in other galleries than the one that the request names', () => {

@@ -2,30 +2,26 @@
 // problem, and the others count.
 import { text } from 'node:stream/consumers'
 import type { Clock } from '@muster/host'
-import {
-  failureOf,
-  FleetError,
-  type Digest,
-  type Failure,
-  type ModelConfig,
-  type ModelGalleryEntry,
-  type ModelName,
-} from '@muster/protocol'
-import { createModelGalleryReader, type GalleryAddress, type Outbound } from '@muster/source'
+import { failureOf, type Digest, type Failure, type LeftOut, type ModelGalleryEntry } from '@muster/protocol'
+import { createModelGalleryReader, type GalleryAddress, type Outbound, type ParsedGallery } from '@muster/source'
 import type { BuiltinBlobs } from '../builtin/builtin-blobs.ts'
 import { createPatientReader } from '../gallery/patient-reader.ts'
 import { notOffered, SourceUnavailable } from '../gallery/resolve-source.ts'
 import { builtinGalleryName } from '../settings.ts'
 import { createSharedRun, type SharedRun } from '../shared-run.ts'
 import type { GalleryStore } from '../store/galleries.ts'
-import { checkConfig, InvalidConfig } from './config.ts'
+
+/** `url`: the address of the gallery. */
+export type OfferedEntry = Readonly<{ gallery: string; url: string; entry: ModelGalleryEntry }>
 
 export interface OfferedModels {
   /** The names of all galleries in lookup order, also of those that cannot be read. */
   readonly order: readonly string[]
   /** In lookup order. If several galleries offer a name, the first one wins, unless a request names another one. */
-  readonly models: readonly Readonly<{ gallery: string; entry: ModelGalleryEntry }>[]
+  readonly models: readonly OfferedEntry[]
   readonly problems: readonly Readonly<{ gallery: string; failure: Failure }>[]
+  /** Entries that cannot be read, by gallery; galleries without any are not listed. */
+  readonly leftOut: readonly LeftOut[]
 }
 /** As of now, or no older than `maxAgeMs`. */
 export type ModelCatalogue = SharedRun<OfferedModels>
@@ -43,22 +39,31 @@ export function createModelCatalogue({ galleries: store, builtin, outbound, stop
   const read = createPatientReader({ read: createModelGalleryReader({ outbound, readBuiltin }), stopping, clock })
   const readOne = async ({ name, url }: GalleryAddress): Promise<Omit<OfferedModels, 'order'>> => {
     try {
-      const entries = await read({ name, url })
-      return { models: entries.map((entry) => ({ gallery: name, entry })), problems: [] }
+      const { entries, ...gallery } = await read({ name, url })
+      return { models: entries.map((entry) => ({ gallery: name, url, entry })), problems: [], leftOut: leftOutOf({ name, ...gallery }) }
     } catch (error) {
-      return { models: [], problems: [{ gallery: name, failure: failureOf(error) }] }
+      return { models: [], problems: [{ gallery: name, failure: failureOf(error) }], leftOut: [] }
     }
   }
   return createSharedRun(async () => {
-    const own = (await builtin).models.map((entry) => ({ gallery: builtinGalleryName, entry }))
+    const own = builtinOffers(await builtin)
     const addresses = (await store.list()).filter(({ kind }) => kind === 'model')
     const found = await Promise.all(addresses.map(readOne))
     return {
       order: [builtinGalleryName, ...addresses.map(({ name }) => name)],
       models: [...own, ...found.flatMap(({ models }) => models)],
       problems: found.flatMap(({ problems }) => problems),
+      leftOut: found.flatMap(({ leftOut }) => leftOut),
     }
   }, clock)
+}
+
+export const builtinOffers = ({ models, gallery: { url } }: Pick<BuiltinBlobs, 'models' | 'gallery'>): OfferedEntry[] =>
+  models.map((entry) => ({ gallery: builtinGalleryName, url, entry }))
+
+/** Empty for a gallery whose entries can all be read. */
+export function leftOutOf({ name, leftOut, leftOutCount }: { name: string } & Omit<ParsedGallery<unknown>, 'entries'>): LeftOut[] {
+  return leftOutCount === 0 ? [] : [{ gallery: name, count: leftOutCount, entries: [...leftOut] }]
 }
 
 async function textOf(builtin: BuiltinBlobs, digest: Digest): Promise<string> {
@@ -76,45 +81,44 @@ export function firstOffers(models: OfferedModels['models']): OfferedModels['mod
  * `reference`: a name, or `gallery@name` for the entry of one gallery. A name may contain an @ as well, and wins. Throws
  * SourceUnavailable while the model is uncertain because a gallery cannot be read, else FleetError `not_found`.
  */
-export function findModel({ order, models, problems }: OfferedModels, reference: ModelName): ModelConfig {
+export function findEntry({ order, models, ...rest }: OfferedModels, reference: string): OfferedEntry {
   const [gallery = '', name = ''] = splitAtFirst(reference)
-  if (!order.includes(gallery) || models.some(({ entry }) => entry.name === reference))
-    return findFirst({ order, models, problems }, reference)
-  const found = models.find((each) => each.gallery === gallery && each.entry.name === name)
-  if (found !== undefined) return configOf(found)
-  const unread = problems.find((each) => each.gallery === gallery)
+  if (!order.includes(gallery) || findNamed(models, reference) !== undefined) return findFirst({ order, models, ...rest }, reference)
+  const within = models.filter((each) => each.gallery === gallery)
+  const found = findNamed(within, name)
+  if (found !== undefined) return found
+  const unread = rest.problems.find((each) => each.gallery === gallery)
   if (unread !== undefined)
     throw new SourceUnavailable(`the gallery ${gallery} cannot be read (${unread.failure.message}); wait until it can be read`)
-  throw notOffered(`the gallery ${gallery} does not offer a model ${name}; GET /api/models/gallery lists all offered models`)
+  const message = `the gallery ${gallery} does not offer a model ${name}${leftOutText(rest.leftOut, name)}`
+  throw notOffered(`${message}; GET /api/models/gallery lists all offered models`)
 }
 
 const splitAtFirst = (reference: string): string[] => [/^[^@]*/.exec(reference)?.[0] ?? '', reference.replace(/^[^@]*@?/, '')]
 
-function findFirst({ order, models, problems }: OfferedModels, name: ModelName): ModelConfig {
-  const found = models.find(({ entry }) => entry.name === name)
+/** LocalAI ignores case, and takes a slash for two underscores. An exact name wins. */
+const findNamed = (models: readonly OfferedEntry[], name: string): OfferedEntry | undefined =>
+  models.find(({ entry }) => entry.name === name) ?? models.find(({ entry }) => folded(entry.name) === folded(name))
+
+const folded = (name: string): string => name.normalize('NFC').toLowerCase().replaceAll('/', '__')
+
+/** An entry of this name that cannot be read. */
+function leftOutText(leftOut: OfferedModels['leftOut'], name: string): string {
+  const found = leftOut.flatMap(({ gallery, entries }) => entries.flatMap((each) => (each.name === name ? [{ gallery, ...each }] : [])))
+  return found.map(({ gallery, message }) => ` (its entry in ${gallery} cannot be read: ${message})`).join('')
+}
+
+function findFirst({ order, models, problems, leftOut }: OfferedModels, name: string): OfferedEntry {
+  const found = findNamed(models, name)
   if (found !== undefined) {
     const { gallery } = found
     const earlier = problems.find((each) => order.indexOf(each.gallery) < order.indexOf(gallery))
-    if (earlier === undefined) return configOf(found)
+    if (earlier === undefined) return found
     const what = `the gallery ${earlier.gallery} comes before ${gallery}, which offers ${name}, and cannot be read`
     throw new SourceUnavailable(`${what} (${earlier.failure.message}); wait until it can be read, remove it, or install ${gallery}@${name}`)
   }
   const unread = problems.map(({ gallery, failure }) => `${gallery} (${failure.message})`).join('; ')
   const beside = unread === '' ? '' : `; these cannot be read now: ${unread}`
-  const message = `no gallery offers a model ${name}${beside}; GET /api/models/gallery lists all offered models`
+  const message = `no gallery offers a model ${name}${leftOutText(leftOut, name)}${beside}; GET /api/models/gallery lists all offered models`
   throw problems.some(({ failure }) => failure.retry === 'backoff') ? new SourceUnavailable(message) : notOffered(message)
-}
-
-/** Files of the entry and of its configuration; for equal names the configuration wins. */
-function configOf({ gallery, entry }: OfferedModels['models'][number]): ModelConfig {
-  const own = Array.isArray(entry.config['files']) ? (entry.config['files'] as { filename?: unknown }[]) : []
-  const named = new Set(own.map((file) => file.filename))
-  const files = [...entry.files.filter(({ filename }) => !named.has(filename)), ...own]
-  try {
-    return checkConfig({ ...entry.config, name: entry.name, files }, { name: entry.name, lineOf: () => null })
-  } catch (error) {
-    if (!(error instanceof InvalidConfig)) throw error
-    const message = `invalid configuration of ${entry.name} in the gallery ${gallery}: ${error.message}`
-    throw new FleetError({ code: 'invalid', retry: 'never', message }, { cause: error })
-  }
 }

@@ -16,7 +16,7 @@ const config = ModelConfig.parse({
     { uri: 'https://h/a', filename: 'a', sha256: hexA },
     { uri: `upload:sha256:${hexB}`, filename: 'b' },
     { uri: 'https://h/c', filename: 'c' },
-    { uri: 'https://h/d', filename: 'd', sha256: hexC },
+    { uri: 'https://h/d', filename: 'd', sha256: hexC, unpack: true },
   ],
 })
 

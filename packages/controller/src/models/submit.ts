@@ -5,20 +5,27 @@ import type { ModelStore } from '../store/models.ts'
 import type { NodeStore } from '../store/nodes.ts'
 import { revisionOf } from './config.ts'
 import { replicasToLoad } from '../loads/replica-set.pure.ts'
-import { findModel, type ModelCatalogue } from './model-catalogue.ts'
+import { installNote, type ModelInstall, type PlanModelInstall } from './plan-install.ts'
 import { createMatchCount } from './view.ts'
 
 export interface ModelSubmitDeps {
   readonly models: Pick<ModelStore, 'find'>
   readonly nodes: Pick<NodeStore, 'list'>
-  readonly catalogue: ModelCatalogue
+  readonly planInstall: PlanModelInstall
   readonly store: ModelSubmissionStore
   /** The model has changed. */
   readonly wake: (model: ModelName) => Promise<void>
 }
 
 type Submit<Outcome = SubmitOutcome> = (submission: ModelSubmission, once: Once) => Promise<Outcome>
-export type ModelSubmissions = Readonly<{ load: Submit; unload: Submit; remove: Submit; install: Submit<SubmitOutcome | 'differs'> }>
+export type ModelSubmissions = Readonly<{
+  load: Submit
+  unload: Submit
+  remove: Submit
+  /** The name of the model is that of the plan. */
+  install: (request: ModelInstall, submission: Omit<ModelSubmission, 'model'>, once: Once) => Promise<Installed>
+}>
+export type Installed = Readonly<{ outcome: SubmitOutcome | 'differs'; model: ModelName }>
 
 /** Stores a model with this configuration and fetches its files; for configurations that come from no gallery. */
 export const createConfigInstall =
@@ -29,7 +36,7 @@ export const createConfigInstall =
     return outcome
   }
 
-export function createModelSubmissions({ models, nodes, catalogue, store, wake }: ModelSubmitDeps): ModelSubmissions {
+export function createModelSubmissions({ models, nodes, planInstall, store, wake }: ModelSubmitDeps): ModelSubmissions {
   const waking =
     <Outcome extends string>(submit: Submit<Outcome>): Submit<Outcome> =>
     async (submission, once) => {
@@ -47,11 +54,13 @@ export function createModelSubmissions({ models, nodes, catalogue, store, wake }
     }),
     unload: waking((submission, once) => store.unload(submission, once)),
     remove: waking((submission, once) => store.remove(submission, once)),
-    // The request may name a gallery beside the model.
-    install: async (submission, once) => {
-      const config = findModel(await catalogue(), submission.model)
-      const install = waking<SubmitOutcome | 'differs'>((named) => store.install({ ...named, config, revision: revisionOf(config) }, once))
-      return await install({ ...submission, model: config.name }, once)
+    async install(request, submission, once) {
+      const plan = await planInstall(request)
+      const { config } = plan
+      const submit = waking<SubmitOutcome | 'differs'>((named) =>
+        store.install({ ...named, config, revision: revisionOf(config), note: installNote(plan) }, once),
+      )
+      return { outcome: await submit({ ...submission, model: config.name }, once), model: config.name }
     },
   }
 }

@@ -49,6 +49,7 @@ export function viewOperation(operation: OperationRecord, latestProgress: Latest
     created_at: operation.createdAt,
     finished_at: finishedAt,
     requested_by: operation.requestedBy,
+    ...(job?.note === undefined ? {} : { note: job.note }),
     ...(job?.outcome === null && job.cancelRequested ? { cancelling: true } : {}),
     ...(pausedAt === null ? {} : { paused_at: pausedAt }),
     ...(operation.dismissedAt === null || finishedAt === null ? {} : { dismissed_at: operation.dismissedAt }),

@@ -302,8 +302,8 @@ describe('disk', () => {
     await sql`
       insert into intents (node_id, backend, kind, generation, op_id, plan, state, finished_at)
       values (${has}, 'llama', 'install', 1, 'op-1', ${JSON.stringify({ sizeBytes: 2 * gb })}::jsonb, 'applied', now())`.execute(world.db)
-    const entries = parseGallery('- {name: llama, uri: "registry.example.com/llama:1"}')
-    const catalogue = async () => ({ galleries: [{ name: 'main', url: '', entries }], problems: [] })
+    const parsed = parseGallery('- {name: llama, uri: "registry.example.com/llama:1"}')
+    const catalogue = async () => ({ galleries: [{ name: 'main', url: '', ...parsed }], problems: [] })
     const { placement } = await place({ config: config('b') }, { catalogue })
     expect(placement.nodes).toMatchObject([
       { node_id: has, eligible: true },
@@ -327,8 +327,8 @@ it('a node whose backend is damaged gets it installed again; without a source th
   await sql`update nodes set inventory = ${listed}::jsonb where id = ${id}`.execute(world.db)
   const reason = expect.stringMatching(/llama is damaged there: .*no gallery offers llama/) as string
   expect((await place({ config: config('b') })).placement.nodes).toMatchObject([{ eligible: false, hasBackend: false, reason }])
-  const entries = parseGallery('- {name: llama, uri: "h/llama:1"}')
-  const catalogue = async () => ({ galleries: [{ name: 'main', url: '', entries }], problems: [] })
+  const parsed = parseGallery('- {name: llama, uri: "h/llama:1"}')
+  const catalogue = async () => ({ galleries: [{ name: 'main', url: '', ...parsed }], problems: [] })
   expect((await place({ config: config('b') }, { catalogue })).placement.nodes).toMatchObject([{ eligible: true, hasBackend: false }])
   await sql`
     insert into intents (node_id, backend, kind, generation, op_id, plan, state, finished_at)
@@ -338,9 +338,9 @@ it('a node whose backend is damaged gets it installed again; without a source th
 
 it('a gallery that cannot be read hides the backend of later ones: only nodes that have it are used', async () => {
   const failure = { code: 'unavailable', retry: 'backoff', message: 'first answers 503' } as const
-  const entries = parseGallery('- {name: llama, uri: "h/llama:1"}')
+  const parsed = parseGallery('- {name: llama, uri: "h/llama:1"}')
   const problems = [{ gallery: 'first', url: '', failure, precedes: 0, names: null }]
-  const catalogue = async () => ({ galleries: [{ name: 'main', url: '', entries }], problems })
+  const catalogue = async () => ({ galleries: [{ name: 'main', url: '', ...parsed }], problems })
   await world.addWorker('without', { backends: [] })
   await expect(place({ config: config('b') }, { catalogue })).rejects.toMatchObject({
     failure: {

@@ -80,12 +80,13 @@ export class ModelSubmissionStore {
    * Stores the configuration at once and fetches the files on one node as an operation. `differs`: another model has this name.
    */
   async install(
-    submission: ModelSubmission & { readonly config: ModelConfig; readonly revision: string },
+    submission: ModelSubmission & { readonly config: ModelConfig; readonly revision: string; readonly note?: string },
     once: Once,
   ): Promise<SubmitOutcome | 'differs'> {
     return await this.#inTurn(submission, once, async (tx) => {
       if ((await createModel(tx, submission.config, submission.revision)) === 'differs') return 'differs'
-      await openOperation(tx, submission, 'model.install', { message: 'waiting for a node' })
+      const { note = '' } = submission
+      await openOperation(tx, submission, 'model.install', { message: 'waiting for a node', ...(note === '' ? {} : { options: { note } }) })
       if (submission.config.files.length === 0)
         await new ModelOperationStore(tx).finish(submission.id, 'succeeded', 'the model has no files')
       else await ensureLoads(tx, { model: submission.model, purpose: 'stage', count: 1, operationId: submission.id })

@@ -72,6 +72,8 @@ export type JobRecord = Readonly<{
   cancelRequested: boolean
   /** The number of replicas of a `model.load`. */
   replicas: number
+  /** Set by some installs of models. */
+  note?: string | undefined
   /** Loads of the model, while the operation is open. */
   loads: readonly LoadBrief[]
 }>
@@ -306,7 +308,7 @@ function nodeOf(row: NodeRow): OperationNodeRecord {
   return { ...about, status: row.status, dead: row.dead, ...texts, ...bytes }
 }
 
-const JobOptions = z.object({ replicas: z.number().default(1) })
+const JobOptions = z.object({ replicas: z.number().default(1), note: z.string().optional() })
 
 const jobOf = (row: JobRow, loads: unknown): JobRecord => ({
   outcome: row.outcome,
@@ -314,6 +316,6 @@ const jobOf = (row: JobRow, loads: unknown): JobRecord => ({
   current: row.current_bytes,
   total: row.total_bytes,
   cancelRequested: row.cancel_requested,
-  replicas: JobOptions.parse(row.options).replicas,
+  ...JobOptions.parse(row.options),
   loads: LoadBriefs.parse(loads ?? []),
 })

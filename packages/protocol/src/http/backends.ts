@@ -2,6 +2,7 @@
 import { z } from 'zod'
 import { BackendName, Digest, NodeId, NodeStatus, OperationId } from '../ids.ts'
 import { route } from './define.ts'
+import { LeftOut } from './galleries.ts'
 import { Selector } from './selector.ts'
 import { OperationView } from './operations.ts'
 
@@ -59,6 +60,8 @@ export const OfferedBackend = z.object({
   name: z.string(),
   gallery: z.string(),
   is_meta: z.boolean(),
+  /** `development`: builds of unreleased code. */
+  channel: z.enum(['release', 'development']).default('release'),
   version: z.string(),
   description: z.string(),
   license: z.string(),
@@ -176,6 +179,7 @@ export const backendRoutes = {
     response: z.object({
       backends: z.array(OfferedBackend),
       problems: z.array(z.object({ gallery: z.string(), message: z.string() })),
+      left_out: z.array(LeftOut).default([]),
     }),
   }),
   install: route({

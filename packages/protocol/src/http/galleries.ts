@@ -29,8 +29,26 @@ export const GalleryView = GalleryAddress.extend({
   /** `builtin` is part of Muster, `setting` comes from the command line of a controller; the API changes neither. */
   from: z.enum(['builtin', 'setting', 'api']),
   created_at: z.string().nullable(),
+  /** The number of entries; null while the gallery cannot be read. */
+  entries: z.number().nullable().optional(),
+  /** The number of entries that cannot be read; null while the gallery cannot be read. */
+  left_out: z.number().nullable().optional(),
 })
 export type GalleryView = z.infer<typeof GalleryView>
+
+/** An entry of a gallery that cannot be read; the others count. */
+export const LeftOutEntry = z.object({
+  /** Its position in the list, from 0. */
+  index: z.number(),
+  /** Empty when it has none. */
+  name: z.string(),
+  message: z.string(),
+})
+export type LeftOutEntry = z.infer<typeof LeftOutEntry>
+
+/** The entries that a gallery leaves out: the exact number, and the first ones. */
+export const LeftOut = z.object({ gallery: z.string(), count: z.number(), entries: z.array(LeftOutEntry) })
+export type LeftOut = z.infer<typeof LeftOut>
 
 const params = z.object({ name: GalleryName })
 

@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest'
 import { formatGpuProcess, formatNodeMemory, formatReplicaMemory } from './memory-text.ts'
-import type { NodeMemory, ReplicaMemory } from './models.ts'
+import type { NodeMemory, ReplicaMemory } from './placement.ts'
 import { ReplicaId } from '../ids.ts'
 
 const parts = { weights: 2.9e6, cache: 1.4e9, compute: 145e6, mmproj: 0, process: 151e6, total: 1.7e9, per_layer: 0, layers: 4 }

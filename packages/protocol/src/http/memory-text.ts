@@ -1,7 +1,7 @@
 // The memory of replicas and GPUs as people read it, the same in CLI and web.
 import { formatBytes } from '../amounts.ts'
 import type { GpuProcess } from '../messages/node.ts'
-import type { NodeMemory, ReplicaMemory } from './models.ts'
+import type { NodeMemory, ReplicaMemory } from './placement.ts'
 
 /** `1.7 GB: 2.9 MB weights, 1.4 GB cache, 145 MB compute, 151 MB process`. */
 export function formatReplicaMemory({ basis, parts }: ReplicaMemory): string {

@@ -4,6 +4,8 @@ import { FailureCode } from '../failure.ts'
 import { BackendName, ModelName, NodeId, OperationId, plainText, ReplicaId, storableText } from '../ids.ts'
 import { ModelFileName, ReplicaState } from '../messages/model.ts'
 import { route } from './define.ts'
+import { LeftOut } from './galleries.ts'
+import { PlacementView } from './placement.ts'
 import { Selector } from './selector.ts'
 
 /** The source of a model file. `upload:` is content sent to `PUT …/files/:filename`, by its digest. */
@@ -22,8 +24,9 @@ export const ConfigFile = z.strictObject({
     .string()
     .regex(/^[0-9a-f]{64}$/, 'a sha256 is 64 lower-case hex digits')
     .optional(),
+  /** An archive, which is unpacked in its folder after it was verified. */
+  unpack: z.boolean().optional(),
 })
-
 export type ConfigFile = z.infer<typeof ConfigFile>
 
 export const Policy = z.enum(['prefix', 'least'])
@@ -180,73 +183,8 @@ export const ReplicaView = z.object({
 })
 export type ReplicaView = z.infer<typeof ReplicaView>
 
-/** The memory of a replica in bytes, by its use. */
-export const MemoryParts = z.object({
-  weights: z.number(),
-  /** Keys and values of all tokens in the context. */
-  cache: z.number(),
-  /** Buffers of a batch. */
-  compute: z.number(),
-  /** The projector for images or sound. */
-  mmproj: z.number(),
-  process: z.number(),
-  total: z.number(),
-  /** One layer with its cache. */
-  per_layer: z.number(),
-  layers: z.number(),
-})
-export type MemoryParts = z.infer<typeof MemoryParts>
-
-export const ReplicaMemory = z.object({
-  /** `gguf`: from the headers of the files. `size`: roughly, from their sizes. `unknown`: nothing is booked. */
-  basis: z.enum(['gguf', 'size', 'unknown']),
-  /** Null unless the basis is `gguf`. */
-  parts: MemoryParts.nullable(),
-})
-export type ReplicaMemory = z.infer<typeof ReplicaMemory>
-
-/** The memory that a replica would book on a node, and what is free there; null: unknown. */
-export const NodeMemory = z.object({
-  device: z.enum(['cpu', 'gpu']),
-  ram: z.number(),
-  vram: z.number(),
-  free_ram: z.number().nullable(),
-  free_vram: z.number().nullable(),
-  /** The GPU that holds all of it; null: several, none, or the worker does not list its GPUs. */
-  card: z.object({ id: z.string(), name: z.string() }).nullable(),
-})
-export type NodeMemory = z.infer<typeof NodeMemory>
-
-export const PlacementNode = z.object({
-  node_id: NodeId,
-  node_name: z.string(),
-  eligible: z.boolean(),
-  /** Why it is excluded; empty when it is eligible. */
-  reason: z.string(),
-  score: z.number(),
-  /** The same in one word: `agent`, `status`, `old_worker`, `selector`, `unloaded`, `spread`, `unfit`, `disk`, `memory`, `places` or `per_model`. */
-  excluded_by: z.string().nullable().optional(),
-  /** A concern that does not exclude it: its disk looks too small, and --disk-check is `warn`. */
-  warning: z.string().optional(),
-  memory: NodeMemory.optional(),
-})
-export type PlacementNode = z.infer<typeof PlacementNode>
-
-export const PlacementView = z.object({
-  /** The need of one replica. */
-  memory: ReplicaMemory.optional(),
-  nodes: z.array(PlacementNode),
-  /** When no node is eligible: replicas of other models that would be evicted. Empty: other replicas are already ending there. */
-  eviction: z
-    .object({
-      node_id: NodeId,
-      node_name: z.string(),
-      replicas: z.array(z.object({ id: ReplicaId, model: z.string() })),
-    })
-    .nullable()
-    .optional(),
-})
-export type PlacementView = z.infer<typeof PlacementView>
+/** A configuration in LocalAI's keys. */
+const Foreign = z.record(z.string(), z.unknown())
 
 export const ModelGalleryEntry = z.object({
   name: ModelName,
@@ -254,15 +192,39 @@ export const ModelGalleryEntry = z.object({
   license: z.string().max(256).default(''),
   icon: z.string().max(2048).default(''),
   tags: z.array(z.string().max(128)).max(256).default([]),
+  urls: z.array(z.string().max(4096)).max(256).default([]),
   files: z.array(ConfigFile).max(1024).default([]),
   config: z.record(z.string(), z.unknown()).default({}),
+  /** Set for an entry in LocalAI's format, whose `config` is empty: the overrides are merged over the file at `base`, or over `config`. */
+  localai: z
+    .object({ base: z.string().max(2048).nullable(), config: Foreign, overrides: Foreign })
+    .nullable()
+    .default(null),
+  /** Names of entries that are other builds of the same model. */
+  variants: z.array(ModelName).max(256).default([]),
+  /** The stated size of all files. */
+  size_bytes: z.number().int().min(0).nullable().default(null),
 })
 export type ModelGalleryEntry = z.infer<typeof ModelGalleryEntry>
 
-export const OfferedModel = ModelGalleryEntry.omit({ config: true, files: true }).extend({
+export const OfferedVariant = z.object({
+  name: z.string(),
+  backend: z.string(),
+  size_bytes: z.number().nullable(),
+  /** True for the one that an install without `variant` takes now. */
+  chosen: z.boolean(),
+  /** Why it is chosen, or not. */
+  reason: z.string(),
+})
+export type OfferedVariant = z.infer<typeof OfferedVariant>
+
+export const OfferedModel = ModelGalleryEntry.omit({ config: true, files: true, localai: true, variants: true }).extend({
   gallery: z.string(),
+  /** Empty while the file that names it was not read. */
   backend: z.string(),
   installed: z.boolean(),
+  /** The builds to choose from, the entry itself first; empty when there is only one. */
+  variants: z.array(OfferedVariant).default([]),
 })
 export type OfferedModel = z.infer<typeof OfferedModel>
 
@@ -285,6 +247,17 @@ export const ConvertedKeyView = z.object({
   message: z.string(),
 })
 export type ConvertedKeyView = z.infer<typeof ConvertedKeyView>
+
+/** The model that an install would store. */
+export const ModelInstallPreview = z.object({
+  config: ModelConfig,
+  keys: z.array(ConvertedKeyView),
+  /** Null for an entry without other builds. */
+  variant: z
+    .object({ chosen: z.string(), reason: z.string(), all: z.array(z.object({ name: z.string(), reason: z.string() })) })
+    .nullable(),
+})
+export type ModelInstallPreview = z.infer<typeof ModelInstallPreview>
 
 /** `3 mapped, 2 carried, 1 without effect: usage`. */
 export function summarizeConversion(keys: readonly ConvertedKeyView[]): string {
@@ -322,16 +295,34 @@ export const modelRoutes = {
     path: '/api/models/gallery',
     access: 'read',
     summary: 'List the models of all galleries',
-    response: z.object({ models: z.array(OfferedModel), problems: z.array(z.object({ gallery: z.string(), message: z.string() })) }),
+    response: z.object({
+      models: z.array(OfferedModel),
+      problems: z.array(z.object({ gallery: z.string(), message: z.string() })),
+      left_out: z.array(LeftOut).default([]),
+    }),
   }),
   install: route({
     method: 'POST',
     path: '/api/models/install',
     access: 'admin',
     summary: 'Install a model from a gallery: its configuration and its files',
-    body: z.strictObject({ model: ModelName }),
-    response: accepted,
+    body: z.strictObject({
+      /** A name, or `gallery@name` for the entry of one gallery. */
+      model: ModelName,
+      /** The name of the model here, instead of the entry's. */
+      name: ModelName.optional(),
+      /** The build to take, instead of the one that suits the fleet. */
+      variant: ModelName.optional(),
+      /** Merged over the configuration of the entry, in its format. */
+      overrides: z.record(z.string().max(256), z.json()).optional(),
+      /** Beside the files of the entry; one of the same name replaces it. */
+      files: z.array(ConfigFile).max(1024).optional(),
+      dry_run: z.boolean().optional(),
+    }),
+    /** A dry run answers with the plan. */
+    response: z.union([accepted, ModelInstallPreview]),
     status: 202,
+    otherStatus: 200,
   }),
   validate: route({
     method: 'POST',

@@ -64,6 +64,8 @@ export const OperationView = z.object({
   model: z.string().nullable(),
   state: OperationState,
   message: z.string(),
+  /** The chosen build of an installed model, and the keys of its gallery entry that have no effect. */
+  note: z.string().optional(),
   progress: z.number(),
   file_name: z.string(),
   current_bytes: z.number(),

@@ -25,6 +25,8 @@ export const ModelFile = z.object({
     .regex(/^[0-9a-f]{64}$/)
     .optional(),
   size: z.number().int().min(0).optional(),
+  /** An archive, which is unpacked in its folder after it was verified. */
+  unpack: z.boolean().optional(),
   /** Workers that have the same content, tried before `uri`: the URL at their gateway, and a token for this file only. */
   peers: z
     .array(z.object({ url: z.string().max(512), authorization: z.string().max(512) }))

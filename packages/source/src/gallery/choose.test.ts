@@ -1,5 +1,6 @@
+import { BackendName } from '@muster/protocol'
 import { describe, expect, it } from 'vitest'
-import { chooseBackend, chooseConcrete, findBackend, fitsNode } from './choose.ts'
+import { channelOf, chooseBackend, chooseConcrete, findBackend, fitsNode } from './choose.ts'
 import { parseGallery } from './parse-gallery.ts'
 
 const all = { 'nvidia-cuda-12': 'cuda12', nvidia: 'nv', 'nvidia-l4t': 'l4t', amd: 'rocm', default: 'plain', cpu: 'slow' }
@@ -7,8 +8,12 @@ const all = { 'nvidia-cuda-12': 'cuda12', nvidia: 'nv', 'nvidia-l4t': 'l4t', amd
 describe('chooseConcrete', () => {
   it.each([
     ['the exact capability', all, 'nvidia-cuda-12', 'cuda12'],
-    ['the vendor where the exact one is missing', all, 'nvidia-cuda-13', 'nv'],
-    ['the family before the vendor', all, 'nvidia-l4t-cuda-12', 'l4t'],
+    ['default, not the vendor, where the exact one is missing', all, 'nvidia-cuda-13', 'plain'],
+    ['cpu, not the vendor, where there is no default', { cpu: 'slow', nvidia: 'nv' }, 'nvidia-cuda-13', 'slow'],
+    ['the vendor where exact, default and cpu are missing', { nvidia: 'nv', amd: 'rocm' }, 'nvidia-cuda-13', 'nv'],
+    ['the family of a Jetson where exact, default and cpu are missing', { nvidia: 'nv', 'nvidia-l4t': 'l4t' }, 'nvidia-l4t-cuda-12', 'l4t'],
+    ['nothing for a Jetson where only builds of another processor exist', { nvidia: 'nv' }, 'nvidia-l4t-cuda-12', null],
+    ['default for a Jetson, not its family', all, 'nvidia-l4t-cuda-12', 'plain'],
     ['another vendor', all, 'amd', 'rocm'],
     ['default without a GPU', all, 'default', 'plain'],
     ['default where the vendor is missing', all, 'intel', 'plain'],
@@ -23,19 +28,30 @@ describe('chooseConcrete', () => {
   })
 })
 
+it.each([
+  ['cuda12-llama-cpp', 'release'],
+  ['cuda12-llama-cpp-development', 'development'],
+  ['development-tools', 'release'],
+])('%s belongs to the channel %s', (name, channel) => {
+  expect(channelOf({ name: BackendName.parse(name) })).toBe(channel)
+})
+
 const galleries = [
   {
     name: 'first',
-    entries: parseGallery(`
-- {name: engine, capabilities: {default: cpu-engine, nvidia: cuda12-engine, metal: gone}}
+    ...parseGallery(`
+- {name: engine, capabilities: {default: cpu-engine, nvidia-cuda-12: cuda12-engine, metal: gone}}
 - {name: cpu-engine, uri: "h/b:cpu-engine"}
 - {name: cuda12-engine, uri: "h/b:gpu-nvidia-cuda-12-engine"}
 - {name: ring, capabilities: {default: ring2}}
 - {name: ring2, capabilities: {default: ring}}
 - {name: bare}
+- {name: mlx, capabilities: {default: cpu-mlx, vulkan: arm64-mlx}}
+- {name: cpu-mlx, uri: "h/b:cpu-mlx"}
+- {name: arm64-mlx, uri: "h/b:arm64-mlx"}
 - {name: only-gpu, capabilities: {nvidia: cuda12-engine}}`),
   },
-  { name: 'second', entries: parseGallery('- {name: cpu-engine, uri: "other/b:1"}\n- {name: extra, uri: "h/extra:1"}') },
+  { name: 'second', ...parseGallery('- {name: cpu-engine, uri: "other/b:1"}\n- {name: extra, uri: "h/extra:1"}') },
 ]
 const node = (capability: string, os = 'linux', arch = 'amd64') => ({ capability, os, arch })
 
@@ -58,6 +74,7 @@ describe('chooseBackend', () => {
   it.each([
     ['a meta backend by capability', 'engine', node('nvidia-cuda-12'), 'cuda12-engine'],
     ['a meta backend without a GPU', 'engine', node('default'), 'cpu-engine'],
+    ['a build that a meta backend names, whatever its name says', 'mlx', node('default'), 'cpu-mlx'],
     ['a concrete one unchanged', 'cpu-engine', node('nvidia'), 'cpu-engine'],
   ])('finds %s', (_, wanted, traits, want) => {
     expect(chooseBackend(galleries, wanted, traits)).toMatchObject({
@@ -78,6 +95,7 @@ describe('chooseBackend', () => {
     ['a meta backend of meta backends', 'ring', node('default'), { kind: 'unknown', reason: 'resolves to ring2' }],
     ['a meta backend with nothing for the node', 'only-gpu', node('amd'), { kind: 'unfit', reason: 'nothing for amd' }],
     ['an entry that says nothing', 'bare', node('default'), { kind: 'unfit', reason: 'names nothing to install' }],
+    ['a build of another processor', 'mlx', node('vulkan'), { kind: 'unfit', reason: 'built for arm64' }],
     ['a concrete one for other machines', 'cuda12-engine', node('default'), { kind: 'unfit', reason: 'needs an NVIDIA GPU' }],
   ])('says why there is %s', (_, wanted, traits, want) => {
     const choice = chooseBackend(galleries, wanted, traits)
@@ -89,11 +107,11 @@ describe('chooseBackend', () => {
 describe('chooseBackend names the lookups in all galleries', () => {
   const main = {
     name: 'main',
-    entries: parseGallery(
+    ...parseGallery(
       '- {name: a, uri: "h/a:1"}\n- {name: m, capabilities: {default: b}}\n- {name: n, capabilities: {default: a, amd: gone}}',
     ),
   }
-  const more = { name: 'more', entries: parseGallery('- {name: b, uri: "h/b:1"}\n- {name: a, uri: "h/other:1"}') }
+  const more = { name: 'more', ...parseGallery('- {name: b, uri: "h/b:1"}\n- {name: a, uri: "h/other:1"}') }
   it.each([
     ['a name that is found', 'a', 'default', [['a', 'main']]],
     ['a meta backend and its entry in the same gallery', 'n', 'default', [['n', 'main']]],

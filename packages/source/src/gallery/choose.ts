@@ -1,23 +1,44 @@
 // Pure: resolves a backend's name to the gallery entry that fits a node.
 import { unreachable } from '@muster/protocol'
 import { type GalleryEntry, isMeta } from './entry.ts'
+import type { ParsedGallery } from './parse-gallery.ts'
 
 /**
- * The name that `capabilities` has for a node, most exact first: `nvidia-cuda-12`, then its vendor `nvidia`, then
- * `default`, then `cpu`. Null when there is nothing for it.
+ * The name that `capabilities` has for a node: for exactly its capability, else `default`, else `cpu`, as LocalAI resolves it. A
+ * meta backend with none of the three is for GPUs only: then the family of the capability counts (docs/adr/0022). Null when there
+ * is nothing for the node.
  */
 export function chooseConcrete(entry: Pick<GalleryEntry, 'capabilities'>, capability: string): string | null {
-  for (const candidate of [...widening(capability), 'default', 'cpu']) {
+  for (const candidate of [capability, 'default', 'cpu', ...widening(capability)]) {
     if (Object.hasOwn(entry.capabilities, candidate)) return entry.capabilities[candidate] ?? null
   }
   return null
 }
 
-/** `nvidia-l4t-cuda-12` → itself, `nvidia-l4t-cuda`, `nvidia-l4t`, `nvidia`. */
+/** A Jetson has another processor than other machines with NVIDIA GPUs, so its family is as wide as it gets. */
+const families: readonly string[] = ['nvidia-l4t']
+
+/** `nvidia-cuda-13` → `nvidia-cuda`, `nvidia`; `nvidia-l4t-cuda-12` → `nvidia-l4t-cuda`, `nvidia-l4t`. */
 function widening(capability: string): string[] {
   const parts = capability.split('-')
-  return parts.map((_, index) => parts.slice(0, parts.length - index).join('-')).filter((part) => part !== '')
+  const wider = parts.slice(1).map((_, index) => parts.slice(0, parts.length - index - 1).join('-'))
+  const family = families.find((each) => capability === each || capability.startsWith(`${each}-`))
+  return wider.filter((each) => each !== '' && (family === undefined || each.startsWith(family)))
 }
+
+/** The capabilities that workers report. */
+export const reportedCapabilities: readonly string[] = [
+  ...['default', 'nvidia-cuda-12', 'nvidia-cuda-13', 'nvidia', 'nvidia-l4t-cuda-12', 'nvidia-l4t-cuda-13', 'nvidia-l4t'],
+  ...['amd', 'intel', 'vulkan', 'metal'],
+]
+
+/** The builds of a meta backend: capability → name; null where it has nothing. */
+export const resolveMeta = (entry: Pick<GalleryEntry, 'capabilities'>): Record<string, string | null> =>
+  Object.fromEntries(reportedCapabilities.map((capability) => [capability, chooseConcrete(entry, capability)]))
+
+/** Builds of unreleased code have names that end so. */
+export const channelOf = ({ name }: Pick<GalleryEntry, 'name'>): 'release' | 'development' =>
+  name.endsWith('-development') ? 'development' : 'release'
 
 export type BackendChoice = Readonly<
   /** `requested` is the entry of the requested name: the meta backend, or `found.entry`. */
@@ -45,7 +66,8 @@ export function chooseBackend(galleries: readonly Gallery[], wanted: string, nod
     return { kind: 'unknown', reason: `${wanted} resolves to ${concrete} on ${node.capability}, which no gallery offers`, lookups }
   }
   if (found.entry.uri === '') return { kind: 'unfit', reason: `${concrete} names nothing to install`, lookups }
-  const fit = fitsNode(found.entry, node)
+  // A meta backend knows its builds better than their names do: `cpu-mlx` is not for macOS.
+  const fit = found === requested ? fitsNode(found.entry, node) : fitsProcessor(found.entry, node)
   switch (fit.fits) {
     case true:
       return { kind: 'found', requested: requested.entry, found, lookups }
@@ -57,9 +79,8 @@ export function chooseBackend(galleries: readonly Gallery[], wanted: string, nod
 }
 
 // Finds a backend by name in all galleries, in their order.
-export interface Gallery {
+export interface Gallery extends ParsedGallery<GalleryEntry> {
   readonly name: string
-  readonly entries: readonly GalleryEntry[]
 }
 
 export interface FoundBackend {
@@ -124,6 +145,11 @@ export function fitsNode(entry: Pick<GalleryEntry, 'name' | 'uri'>, node: NodeTr
   if (hint !== undefined && !hint.suits(node)) {
     return { fits: false, reason: `${entry.name} needs ${hint.wants}; this node is ${node.os}/${node.arch}, ${node.capability}` }
   }
+  return fitsProcessor(entry, node)
+}
+
+function fitsProcessor(entry: Pick<GalleryEntry, 'name' | 'uri'>, node: NodeTraits): FitResult {
+  const words = wordsOf(entry)
   const arches = new Set(words.flatMap((word) => archWords.get(word) ?? []))
   const arch = archWords.get(node.arch) ?? node.arch
   if (arches.size > 0 && !arches.has(arch)) {

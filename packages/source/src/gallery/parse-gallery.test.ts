@@ -13,6 +13,9 @@ const refusalOf = (text: string): string => {
   return 'accepted'
 }
 
+/** The reason why the first entry is left out. */
+const reasonOf = (text: string): string => parseGallery(text).leftOut[0]?.message ?? 'nothing is left out'
+
 /** Written as LocalAI writes its index: anchors, `!!merge`, fields nobody here knows. */
 const index = `---
 ## engines
@@ -44,7 +47,7 @@ const index = `---
 
 describe('parseGallery', () => {
   it('reads an index as LocalAI writes it', () => {
-    const [meta, cpu, cuda] = parseGallery(index)
+    const [meta, cpu, cuda] = parseGallery(index).entries
     expect(meta).toMatchObject({
       name: 'engine',
       alias: 'engine',
@@ -72,23 +75,25 @@ describe('parseGallery', () => {
       '2',
     ],
   ])('follows merge keys: %s', (_, text, uri, version) => {
-    expect(parseGallery(text).at(-1)).toMatchObject({ uri, version })
+    expect(parseGallery(text).entries.at(-1)).toMatchObject({ uri, version })
   })
 
   it('reads an index of ten thousand entries that all share one anchor', () => {
     const entries = Array.from({ length: 9_999 }, (_, i) => `- !!merge <<: *a\n  name: b${i}\n`).join('')
-    expect(parseGallery(`- &a\n  name: a\n  uri: h/a:1\n  tags: [x, y]\n${entries}`)).toHaveLength(10_000)
+    expect(parseGallery(`- &a\n  name: a\n  uri: h/a:1\n  tags: [x, y]\n${entries}`).entries).toHaveLength(10_000)
   }, 20_000)
 
   it('knows no capability that every object has', () => {
-    const [entry] = parseGallery('- {name: a, capabilities: {__proto__: b, constructor: c}}')
+    const {
+      entries: [entry],
+    } = parseGallery('- {name: a, capabilities: {__proto__: b, constructor: c}}')
     expect(Object.entries(entry?.capabilities ?? {})).toEqual([['constructor', 'c']])
   })
 
   it('keeps files for galleries of the machine itself', () => {
     const text = '- {name: a, uri: "file:///opt/a"}'
-    expect(parseGallery(text, { origin: 'local' })).toHaveLength(1)
-    expect(refusalOf(text)).toContain('only a gallery on the machine itself')
+    expect(parseGallery(text, { origin: 'local' })).toMatchObject({ entries: [{ uri: 'file:///opt/a' }], leftOutCount: 0 })
+    expect(reasonOf(text)).toContain('only a gallery on the machine itself')
   })
 })
 
@@ -104,26 +109,36 @@ describe('H19 a hostile gallery is refused, with the reason', () => {
       `- &m0 {name: a, uri: h/a:1}\n${bomb(12, (n) => `- &m${n + 1} {<<: [${nine(`*m${n}`)}]}`)}`,
       'aliases expand to more than',
     ],
-    ['a function', '- !!js/function "function () {}"', 'Unresolved tag'],
-    ['a regular expression of YAML 1.1 JavaScript', '- {name: !!js/regexp /a/, uri: h/a:1}', 'Unresolved tag'],
-    ['an own tag', '- !python/object:os.system {name: a}', 'Unresolved tag'],
-    ['binary', '- {name: !!binary aGk=, uri: h/a:1}', 'Unresolved tag'],
     ['50 MB', `- {name: a, description: "${'x'.repeat(50_000_000)}"}`, 'at most 8388608 are read'],
-    ['a key twice', '- name: a\n  uri: h/a:1\n  uri: h/b:1', 'line 3: duplicate key "uri"'],
-    ['a key twice behind an escape', '- {name: a, "uri": h/a:1, "\\x75ri": h/b:1}', 'duplicate key "uri"'],
-    ['an anchor that contains itself', '- &a [*a]', '*a contains itself'],
-    ['an anchor that merges itself', '- &a {name: a, <<: *a}', '*a contains itself'],
-    ['an alias of nothing', '- *a', 'a'],
-    ['a merge of a list', '- {<<: [1], name: a, uri: h/a:1}', 'merge key'],
     ['several documents', '- {name: a, uri: h/a:1}\n---\n- {name: b, uri: h/b:1}', 'multiple documents'],
     ['a mapping', 'name: a', 'is a list of backends'],
     ['nothing', '', 'is a list of backends'],
     ['broken YAML', '- {name: a', 'line 1'],
     ['deep nesting', `- ${'['.repeat(20_000)}`, 'nested'],
-    ['nesting that is closed again', `- ${'['.repeat(50)}${']'.repeat(50)}`, 'nested deeper than 16'],
     ['10,001 entries', '- {name: a, uri: h/a:1}\n'.repeat(10_001), 'at most 10000'],
-    ['a path as a name', '- {name: ../../etc, uri: h/a:1}', 'entry 1 (../../etc): name: a backend name'],
-    ['no name', '- {uri: h/a:1}', 'entry 1: name'],
+  ])('%s', (_, text, reason) => {
+    const refusal = refusalOf(text)
+    expect(refusal).toMatch(/^invalid never cannot read the gallery: /)
+    expect(refusal).toContain(reason)
+    expect(refusal.length).toBeLessThan(1000)
+  })
+})
+
+describe('H19 a hostile entry is left out, with the reason', () => {
+  it.each([
+    ['a function', '- !!js/function "function () {}"', 'Unresolved tag'],
+    ['a regular expression of YAML 1.1 JavaScript', '- {name: !!js/regexp /a/, uri: h/a:1}', 'Unresolved tag'],
+    ['an own tag', '- !python/object:os.system {name: a}', 'Unresolved tag'],
+    ['binary', '- {name: !!binary aGk=, uri: h/a:1}', 'Unresolved tag'],
+    ['a key twice', '- name: a\n  uri: h/a:1\n  uri: h/b:1', 'line 3: duplicate key "uri"'],
+    ['a key twice behind an escape', '- {name: a, "uri": h/a:1, "\\x75ri": h/b:1}', 'duplicate key "uri"'],
+    ['an anchor that contains itself', '- &a [*a]', '*a contains itself'],
+    ['an anchor that merges itself', '- &a {name: a, <<: *a}', '*a contains itself'],
+    ['an alias of nothing', '- *a', '*a is not defined before'],
+    ['a merge of a list', '- {<<: [1], name: a, uri: h/a:1}', 'merge key'],
+    ['nesting that is closed again', `- ${'['.repeat(50)}${']'.repeat(50)}`, 'nested deeper than 16'],
+    ['a path as a name', '- {name: ../../etc, uri: h/a:1}', 'name: a backend name'],
+    ['no name', '- {uri: h/a:1}', 'name'],
     ['a path as a concrete name', '- {name: a, capabilities: {default: ../b}}', 'a backend name'],
     ['a list as a uri', '- {name: a, uri: [h/a:1]}', 'uri'],
     ['a file of the node', '- {name: a, uri: "file:///etc"}', 'names a file of the node'],
@@ -134,16 +149,54 @@ describe('H19 a hostile gallery is refused, with the reason', () => {
     ['a hash of another kind', '- {name: a, uri: "https://h/a.tar.gz", sha256: "../x"}', 'a sha256 is'],
     ['65 mirrors', `- {name: a, uri: h/a:1, mirrors: [${'h/a:1, '.repeat(65)}]}`, 'mirrors'],
   ])('%s', (_, text, reason) => {
-    const refusal = refusalOf(text)
-    expect(refusal).toMatch(/^invalid never cannot read the gallery: /)
-    expect(refusal).toContain(reason)
-    expect(refusal.length).toBeLessThan(1000)
+    const { entries, leftOut, leftOutCount } = parseGallery(`${text}\n- {name: sound, uri: "h/sound:1"}`)
+    expect(entries.map(({ name }) => name)).toEqual(['sound'])
+    expect(leftOutCount).toBe(1)
+    expect(leftOut).toMatchObject([{ index: 0, message: expect.stringContaining(reason) as string }])
+    expect(leftOut[0]?.message.length).toBeLessThanOrEqual(500)
+  })
+})
+
+describe('entries that are left out', () => {
+  it('are named by their position and their name', () => {
+    const { entries, leftOut } = parseGallery(
+      '- {name: a, uri: "h/a:1"}\n- {name: b, uri: "gopher://h/b"}\n- name: c\n  name: c\n- just text\n- {name: d, uri: "h/d:1"}',
+    )
+    expect(entries.map(({ name }) => name)).toEqual(['a', 'd'])
+    expect(leftOut.map((each) => [each.index, each.name])).toEqual([
+      [1, 'b'],
+      [2, 'c'],
+      [3, ''],
+    ])
   })
 
+  it('take entries along that merge them, with the reason', () => {
+    const { entries, leftOut } = parseGallery('- &a\n  name: a\n  uri: h/a:1\n  uri: h/a:2\n- {<<: *a, name: b}\n- {name: c, uri: "h/c:1"}')
+    expect(entries.map(({ name }) => name)).toEqual(['c'])
+    expect(leftOut[1]).toMatchObject({
+      index: 1,
+      name: 'b',
+      message: expect.stringContaining('*a is part of an entry that cannot be read') as string,
+    })
+  })
+
+  it('are counted exactly and named up to a limit', () => {
+    const { entries, leftOut, leftOutCount } = parseGallery('- {uri: "h/a:1"}\n'.repeat(1_000))
+    expect([entries.length, leftOut.length, leftOutCount]).toEqual([0, 200, 1_000])
+  })
+
+  it('include a second entry of one name: the first counts', () => {
+    const { entries, leftOut } = parseGallery('- {name: a, uri: "h/a:1"}\n- {name: a, uri: "h/a:2"}')
+    expect(entries).toMatchObject([{ uri: 'h/a:1' }])
+    expect(leftOut).toMatchObject([{ index: 1, name: 'a', message: expect.stringContaining('same name') as string }])
+  })
+})
+
+describe('H19 the cost of a hostile gallery is bounded', () => {
   it('in a time that grows with its length alone: duplicate keys are looked for among 60,000', () => {
     const keys = Array.from({ length: 60_000 }, (_, i) => `  k${i}: 1\n`).join('')
     const before = process.cpuUsage()
-    expect(refusalOf(`- name: a\n${keys}  k1: 2\n`)).toContain('duplicate key "k1"')
+    expect(reasonOf(`- name: a\n${keys}  k1: 2\n`)).toContain('duplicate key "k1"')
     expect(process.cpuUsage(before).user / 1e6, 'CPU seconds').toBeLessThan(15)
   })
 

@@ -1,13 +1,18 @@
-// Parses the text of a gallery of backends or of models. It comes from third parties, so everything about it is bounded, and an
-// invalid gallery is refused as a whole, with the position: half a gallery would look like removed backends.
+// Parses the text of a gallery of backends or of models, entry by entry: an entry that cannot be read is left out and named with
+// the reason, and the others count. The text comes from third parties, so everything about it is bounded; text that is not a
+// list, or beyond a limit, is refused as a whole.
 import type { z } from 'zod'
-import { FleetError, ModelGalleryEntry } from '@muster/protocol'
+import { FleetError, type LeftOutEntry, ModelGalleryEntry } from '@muster/protocol'
+import { readModelEntry } from '../localai/model-entry.ts'
 import { GalleryEntry } from './entry.ts'
-import { findUriProblem, type GalleryOrigin } from './source-uri.ts'
-import { isObject, readYaml, type YamlLimits } from './yaml-value.ts'
+import { findUriProblem, type GalleryOrigin, namesNodeFile } from './source-uri.ts'
+import { isObject, readYamlList, type YamlItem, type YamlLimits } from './yaml-value.ts'
 
-/** LocalAI's public index has about 1,000 entries in 200 kB. */
+/** LocalAI's public indexes have about 1,000 and 1,700 entries, in 300 kB and 2.4 MB. */
 export const galleryLimits = { maxBytes: 8 * 1024 * 1024, maxEntries: 10_000, maxValues: 1_000_000, maxDepth: 16 } as const
+
+/** More are counted, but not named. */
+export const mostLeftOut = 200
 
 export interface ParseOptions {
   /** Its name in errors. */
@@ -16,52 +21,84 @@ export interface ParseOptions {
   readonly origin?: GalleryOrigin
 }
 
-/** Throws FleetError `invalid` with the reason. */
-export function parseGallery(text: string, { name = 'the gallery', origin = 'remote' }: ParseOptions = {}): GalleryEntry[] {
-  const findProblem = ({ uri, mirrors }: GalleryEntry): string | null => {
-    const problems = [uri, ...mirrors].filter((each) => each !== '').map((each) => findUriProblem(each, origin))
-    return problems.find((problem) => problem !== null) ?? null
-  }
-  return parseEntries(text, { name, lists: 'backends', entry: GalleryEntry, findProblem })
+export interface ParsedGallery<T> {
+  readonly entries: readonly T[]
+  /** In their order, the first ones only. */
+  readonly leftOut: readonly LeftOutEntry[]
+  /** The number of all entries that are left out. */
+  readonly leftOutCount: number
 }
 
-type EntriesOptions<T> = Readonly<{
-  name: string
-  lists: 'backends' | 'models'
-  entry: z.ZodType<T>
-  findProblem: (entry: T) => string | null
-}> &
+/** Throws FleetError `invalid` with the reason when the text is not a gallery at all. */
+export function parseGallery(text: string, { name = 'the gallery', origin = 'remote' }: ParseOptions = {}): ParsedGallery<GalleryEntry> {
+  const read = (value: unknown): ReadEntry<GalleryEntry> => {
+    const parsed = parseEntry(GalleryEntry, value)
+    if ('problem' in parsed) return parsed
+    const { uri, mirrors } = parsed.entry
+    const problems = [uri, ...mirrors].filter((each) => each !== '').map((each) => findUriProblem(each, origin))
+    const problem = problems.find((each) => each !== null)
+    return problem === undefined || problem === null ? parsed : { problem }
+  }
+  return parseEntries(text, { name, lists: 'backends', read })
+}
+
+/** Throws as parseGallery does. The configuration of an entry is validated when it is installed. */
+export function parseModelGallery(
+  text: string,
+  { name = 'the gallery', origin = 'remote' }: ParseOptions = {},
+): ParsedGallery<ModelGalleryEntry> {
+  const read = (value: unknown): ReadEntry<ModelGalleryEntry> => {
+    const prepared = readModelEntry(value)
+    const parsed = 'problem' in prepared ? prepared : parseEntry(ModelGalleryEntry, prepared.entry)
+    if ('problem' in parsed || origin === 'local') return parsed
+    const own = parsed.entry.files.find(({ uri }) => /^(?:file|builtin|upload):/.test(uri))
+    return own === undefined ? parsed : { problem: `${own.uri} ${namesNodeFile}` }
+  }
+  return parseEntries(text, { name, lists: 'models', read, scalars: 'typed' })
+}
+
+type ReadEntry<T> = Readonly<{ entry: T } | { problem: string }>
+
+function parseEntry<T>(schema: z.ZodType<T>, value: unknown): ReadEntry<T> {
+  const parsed = schema.safeParse(value)
+  if (parsed.success) return { entry: parsed.data }
+  const [issue] = parsed.error.issues
+  return { problem: [issue?.path.join('.'), issue?.message].filter((part) => part !== '').join(': ') }
+}
+
+type EntriesOptions<T> = Readonly<{ name: string; lists: 'backends' | 'models'; read: (value: unknown) => ReadEntry<T> }> &
   Pick<YamlLimits, 'scalars'>
 
-export function parseEntries<T>(text: string, { name, lists, entry, findProblem, ...scalars }: EntriesOptions<T>): T[] {
-  const value: unknown = readYaml(text, name, { ...galleryLimits, ...scalars })
-  if (!Array.isArray(value)) throw refusal(name, `a gallery is a list of ${lists}`)
-  if (value.length > galleryLimits.maxEntries)
-    throw refusal(name, `it lists ${value.length} ${lists}; at most ${galleryLimits.maxEntries} are read`)
-  return value.map((item: unknown, index) => {
-    const parsed = entry.safeParse(item)
-    const [issue] = parsed.error?.issues ?? []
-    const problem = parsed.success
-      ? findProblem(parsed.data)
-      : [issue?.path.join('.'), issue?.message].filter((part) => part !== '').join(': ')
-    if (parsed.success && problem === null) return parsed.data
-    throw refusal(name, `${titleOf(item, index)}: ${problem}`)
-  })
+const longestMessage = 500
+
+function parseEntries<T extends { readonly name: string }>(
+  text: string,
+  { name, lists, read, ...scalars }: EntriesOptions<T>,
+): ParsedGallery<T> {
+  const items = readYamlList(text, name, { ...galleryLimits, ...scalars })
+  if (items === null) throw refusal(name, `a gallery is a list of ${lists}`)
+  if (items.length > galleryLimits.maxEntries)
+    throw refusal(name, `it lists ${items.length} ${lists}; at most ${galleryLimits.maxEntries} are read`)
+  const entries = new Map<string, T>()
+  const leftOut: LeftOutEntry[] = []
+  for (const [index, item] of items.entries()) {
+    const result = 'problem' in item ? item : read(item.value)
+    if ('entry' in result && !entries.has(result.entry.name)) entries.set(result.entry.name, result.entry)
+    else {
+      const message = 'problem' in result ? result.problem : 'an entry before it has the same name; the first one counts'
+      leftOut.push({ index, name: titleOf(item), message: message.slice(0, longestMessage) })
+    }
+  }
+  return { entries: [...entries.values()], leftOut: leftOut.slice(0, mostLeftOut), leftOutCount: leftOut.length }
 }
 
-const titleOf = (item: unknown, index: number): string =>
-  isObject(item) && typeof item['name'] === 'string' ? `entry ${index + 1} (${item['name'].slice(0, 128)})` : `entry ${index + 1}`
+const longestTitle = 200
+
+function titleOf(item: YamlItem): string {
+  if ('problem' in item) return item.name.slice(0, longestTitle)
+  return isObject(item.value) && typeof item.value['name'] === 'string' ? item.value['name'].slice(0, longestTitle) : ''
+}
 
 function refusal(name: string, problem: string): FleetError {
   return new FleetError({ code: 'invalid', retry: 'never', message: `cannot read ${name}: ${problem}` })
-}
-
-/** Throws FleetError `invalid` with the reason. The configuration of an entry is validated when it is installed. */
-export function parseModelGallery(text: string, { name = 'the gallery', origin = 'remote' }: ParseOptions = {}): ModelGalleryEntry[] {
-  const findProblem = ({ files }: ModelGalleryEntry): string | null => {
-    // A remote gallery may not name files of the worker's machine.
-    const own = origin === 'remote' ? files.find(({ uri }) => /^(?:file|builtin|upload):/.test(uri)) : undefined
-    return own === undefined ? null : `${own.uri} is not for a gallery from elsewhere to name`
-  }
-  return parseEntries(text, { name, lists: 'models', entry: ModelGalleryEntry, findProblem, scalars: 'typed' })
 }

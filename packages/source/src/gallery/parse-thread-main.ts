@@ -9,7 +9,7 @@ const { text, options, kind } = workerData as ThreadJob
 
 function parse(): ParseOutcome {
   try {
-    return { entries: kind === 'model' ? parseModelGallery(text, options) : parseGallery(text, options) }
+    return kind === 'model' ? parseModelGallery(text, options) : parseGallery(text, options)
   } catch (error) {
     return { failure: failureOf(error) }
   }

@@ -1,17 +1,17 @@
 // Parses a gallery outside the main thread: the largest allowed one takes seconds, which would block the process. A small
 // one without aliases takes milliseconds, less than the start of a thread (about 0.4 s of CPU and 40 MB).
 import { Worker } from 'node:worker_threads'
-import { Failure, FleetError, ModelGalleryEntry } from '@muster/protocol'
+import { Failure, FleetError, LeftOutEntry, ModelGalleryEntry } from '@muster/protocol'
 import { z } from 'zod'
 import { GalleryEntry } from './entry.ts'
-import { parseGallery, parseModelGallery, type ParseOptions } from './parse-gallery.ts'
+import { parseGallery, parseModelGallery, type ParsedGallery, type ParseOptions } from './parse-gallery.ts'
 
 export interface ParseJob {
   readonly text: string
   readonly options: ParseOptions
 }
 export type ThreadJob = ParseJob & { readonly kind: 'backend' | 'model' }
-export type ParseOutcome = { readonly entries: readonly object[] } | { readonly failure: Failure }
+export type ParseOutcome = ParsedGallery<object> | { readonly failure: Failure }
 
 const smallChars = 32_768
 /** With aliases a small text can stand for a large one. */
@@ -23,14 +23,15 @@ const resourceLimits = { maxOldGenerationSizeMb: 1024 }
 export const parseGalleryBeside = parserBeside('backend', GalleryEntry, parseGallery)
 export const parseModelGalleryBeside = parserBeside('model', ModelGalleryEntry, parseModelGallery)
 
-function parserBeside<T>(kind: ThreadJob['kind'], entry: z.ZodType<T>, parse: (text: string, options: ParseOptions) => T[]) {
-  const Outcome = z.union([z.object({ entries: z.array(entry) }), z.object({ failure: Failure })])
-  return async (job: ParseJob, signal: AbortSignal): Promise<T[]> => {
+function parserBeside<T>(kind: ThreadJob['kind'], entry: z.ZodType<T>, parse: (text: string, options: ParseOptions) => ParsedGallery<T>) {
+  const Parsed = z.object({ entries: z.array(entry), leftOut: z.array(LeftOutEntry), leftOutCount: z.number() })
+  const Outcome = z.union([Parsed, z.object({ failure: Failure })])
+  return async (job: ParseJob, signal: AbortSignal): Promise<ParsedGallery<T>> => {
     signal.throwIfAborted()
     if (isQuick(job.text)) return parse(job.text, job.options)
     const outcome = Outcome.parse(await beside({ ...job, kind }, signal))
     if ('failure' in outcome) throw new FleetError(outcome.failure)
-    return outcome.entries
+    return outcome
   }
 }
 

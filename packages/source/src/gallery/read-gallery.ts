@@ -7,6 +7,7 @@ import type { Outbound } from '../outbound/outbound.ts'
 import { howToAddCredentials } from '../credentials/url-credentials.ts'
 import { failureOfStatus } from '../outbound/status-failure.ts'
 import type { Gallery } from './choose.ts'
+import { rawGithubUrl } from './github-url.pure.ts'
 import { galleryLimits } from './parse-gallery.ts'
 import { parseGalleryBeside, type ParseJob, parseModelGalleryBeside } from './parse-thread.ts'
 import { type GalleryOrigin, parseBuiltinUri } from './source-uri.ts'
@@ -28,7 +29,8 @@ const mostParsed = 64
 
 export type GalleryReader = ReturnType<typeof createGalleryReader>
 
-function createTextReader({ outbound, readBuiltin }: GalleryReaderDeps) {
+/** Reads the text of a gallery, without parsing it. */
+export function createGalleryTextReader({ outbound, readBuiltin }: GalleryReaderDeps) {
   async function fetchText(name: string, url: URL, signal: AbortSignal): Promise<string> {
     const what = `cannot read the gallery ${name}`
     const headers = { accept: 'application/yaml, text/yaml, text/plain, */*' }
@@ -55,7 +57,7 @@ function createTextReader({ outbound, readBuiltin }: GalleryReaderDeps) {
 }
 
 export function createGalleryReader(deps: GalleryReaderDeps) {
-  return createReader(deps, async (job, { name }, signal): Promise<Gallery> => ({ name, entries: await parseGalleryBeside(job, signal) }))
+  return createReader(deps, async (job, { name }, signal): Promise<Gallery> => ({ name, ...(await parseGalleryBeside(job, signal)) }))
 }
 
 export function createModelGalleryReader(deps: GalleryReaderDeps) {
@@ -66,7 +68,7 @@ type Parse<T> = (job: ParseJob, address: GalleryAddress, signal: AbortSignal) =>
 
 /** Reading is cheap, parsing is not, and the text rarely changes. */
 function createReader<T>(deps: GalleryReaderDeps, parse: Parse<T>) {
-  const textOf = createTextReader(deps)
+  const textOf = createGalleryTextReader(deps)
   const parsed = new Map<string, { readonly text: string; readonly gallery: T }>()
   return async (address: GalleryAddress, signal: AbortSignal): Promise<T> => {
     const { text, origin } = await textOf(address, signal)
@@ -82,11 +84,8 @@ function createReader<T>(deps: GalleryReaderDeps, parse: Parse<T>) {
 
 /** The address to read; null for an unsupported URL. */
 export function galleryUrl(text: string): URL | null {
-  const github = /^github:([\w.-]+)\/([\w.-]+)\/([\w./-]+?)(?:@([\w./-]+))?$/.exec(text)
-  if (github !== null) {
-    const [, owner = '', repository = '', path = '', ref = 'main'] = github
-    return new URL(`https://raw.githubusercontent.com/${owner}/${repository}/${ref}/${path}`)
-  }
+  const github = rawGithubUrl(text)
+  if (github !== null) return github
   const url = URL.canParse(text) ? new URL(text) : null
   if (url === null || !['https:', 'http:', 'file:'].includes(url.protocol)) return null
   return url.username === '' && url.password === '' ? url : null

@@ -28,6 +28,9 @@ export function sourceKind(uri: string): SourceKind | null {
   }
 }
 
+/** The end of a sentence about a source. */
+export const namesNodeFile = 'names a file of the node, which only a gallery on the machine itself may do'
+
 /** The reason why a gallery may not use this source; null when it may. */
 export function findUriProblem(uri: string, origin: GalleryOrigin): string | null {
   const shown = JSON.stringify(uri.slice(0, 200))
@@ -35,7 +38,7 @@ export function findUriProblem(uri: string, origin: GalleryOrigin): string | nul
   if (/[^\x21-\x7e]/.test(uri)) return `${shown} has characters that no source has`
   const kind = sourceKind(uri)
   if (kind === null) return `unsupported source ${shown}; expected oci://…, host/name:tag, https://… or file:///…`
-  if (kind === 'file' && origin === 'remote') return `${shown} names a file of the node, which only a gallery on the machine itself may do`
+  if (kind === 'file' && origin === 'remote') return `${shown} ${namesNodeFile}`
   if (kind === 'builtin' && origin === 'remote') return `${shown} names a built-in backend; only the built-in gallery may do that`
   return null
 }

@@ -176,7 +176,7 @@ describe('a key is refused', () => {
     ['a word for a number', { threads: 'many' }, 'threads', 'a whole number'],
     ['a word for a boolean', { f16: 'maybe' }, 'f16', 'true or false'],
     ['a word for a flag', { pinned: 'maybe' }, 'pinned', 'true or false'],
-    ['an address of no known kind', { mmproj: 'ollama://x' }, 'mmproj', 'unsupported file URI'],
+    ['an address of no known kind', { mmproj: 'huggingface://x' }, 'mmproj', 'unsupported file URI'],
     ['an address without a file', { mmproj: 'https://h/' }, 'mmproj', 'too small'],
     ['a mapping for a list', { stopwords: { a: 1 } }, 'stopwords', 'a list of texts'],
     ['a text for a mapping', { template: 'chatml' }, 'template', 'a mapping'],

@@ -110,7 +110,7 @@ const node = createRoute({
 const backends = createRoute({
   getParentRoute: () => root,
   path: '/backends',
-  validateSearch: z.object({ tab: text, q: text, act: text, backend: text }),
+  validateSearch: z.object({ tab: text, q: text, act: text, backend: text, dev: text }),
   component: lazyRouteComponent(() => import('../pages/backends-page.tsx'), 'BackendsPage'),
 })
 const models = createRoute({

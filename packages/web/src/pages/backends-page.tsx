@@ -18,7 +18,7 @@ import { CheckNow, CheckProblems, UpgradesBanner } from '../features/backends/up
 const route = getRouteApi('/backends')
 
 export function BackendsPage() {
-  const { tab, q = '', act, backend } = route.useSearch()
+  const { tab, q = '', act, backend, dev } = route.useSearch()
   const backends = useQuery(backendsQuery)
   const check = useQuery(upgradesQuery).data
   const upgrades = check?.upgrades ?? {}
@@ -42,7 +42,7 @@ export function BackendsPage() {
         ]}
       />
       {selected === 'gallery' ? (
-        <GalleryList q={q} />
+        <GalleryList q={q} isDevelopment={dev === 'yes'} />
       ) : (
         <Loaded query={backends} what="backends" empty={<NoBackends />}>
           {(all) => <InstalledList backends={all} upgrades={upgrades} q={q} />}

@@ -162,7 +162,7 @@ it('an unreadable gallery does not hide the offer of one before it', async () =>
     throw new FleetError({ code: 'unavailable', retry: 'backoff', message: 'the gallery second is not there' })
   }
   world.galleries.push(
-    { name: 'first', url: 'file:///first', read: async () => ({ name: 'first', entries: offered }) },
+    { name: 'first', url: 'file:///first', read: async () => ({ name: 'first', ...offered }) },
     { name: 'second', url: 'https://second.example', read: unread },
   )
   expect(await carryOut({ uri: undefined })).toMatchObject({ digest: index })

@@ -4,7 +4,7 @@ import { constants } from 'node:fs'
 import { chmod, copyFile, link, lstat, mkdir, readdir, readFile, rename, rm, stat, utimes, writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { errorCode, ifMissing, makeDirectory, newId, type Clock } from '@muster/host'
-import { Digest, ModelName } from '@muster/protocol'
+import { Digest, FleetError, ModelName } from '@muster/protocol'
 import { z } from 'zod'
 import { fileSize } from '../storage/blobs.ts'
 import { syncPath } from '../storage/unpack/sync.ts'
@@ -14,8 +14,18 @@ export const FolderRecord = z.object({
   model: ModelName,
   revision: z.string(),
   files: z.array(z.object({ filename: z.string(), digest: Digest, size: z.number().int().min(0) })),
+  /** Files that came out of archives; links have the size 0. */
+  unpacked: z.array(z.object({ filename: z.string(), size: z.number().int().min(0) })).default([]),
 })
 export type FolderRecord = z.infer<typeof FolderRecord>
+
+/** A directory in staging, and the folder of the model that its content is moved to. */
+export interface UnpackedTree {
+  readonly archive: string
+  readonly root: string
+  /** Empty for the top. */
+  readonly folder: string
+}
 
 export interface ModelFolder {
   readonly path: string
@@ -26,8 +36,8 @@ export interface ModelFolder {
 export interface ModelFolders {
   /** Null unless every file exists with its size; content of another size is removed. Marks the folder as used now. */
   find(model: ModelName, revision: string): Promise<FolderRecord | null>
-  /** The content must exist and be held. */
-  place(record: FolderRecord): Promise<void>
+  /** The content must exist and be held. Trees are moved into the folder. */
+  place(record: FolderRecord, trees: readonly UnpackedTree[]): Promise<void>
   /** Lists the folders of one model or of all. `isComplete` is false when a record is unreadable: then its content is unknown. */
   list(model?: ModelName): Promise<{ readonly found: readonly ModelFolder[]; readonly isComplete: boolean }>
   removeFolder(path: string): Promise<void>
@@ -72,16 +82,20 @@ export function createModelFolders({ layout, clock }: { readonly layout: ModelLa
         // A damaged link is a damaged blob: both are names of one file. It must be fetched again.
         if (((await fileSize(layout.blob(digest))) ?? size) !== size) await rm(layout.blob(digest), { force: true })
       }
+      for (const { filename, size } of folder.record.unpacked) {
+        const file = await lstat(join(filesOf(path), filename)).catch(() => null)
+        isComplete &&= file !== null && (file.isSymbolicLink() || (file.isFile() && file.size === size))
+      }
       if (!isComplete) return null
       const now = clock.now() / 1000
       // Null when the folder was removed meanwhile.
       return await utimes(join(path, recordIn), now, now).then(() => folder.record, ifMissing(null))
     },
-    async place(record) {
+    async place(record, trees) {
       const staged = join(layout.staging, newId())
       const target = layout.folder(record.model, record.revision)
       try {
-        await build(layout, record, staged)
+        await build(layout, record, { staged, trees })
         await makeDirectory(dirname(target), { mode: 0o700 })
         await removeFolder(target)
         await rename(staged, target)
@@ -96,7 +110,9 @@ export function createModelFolders({ layout, clock }: { readonly layout: ModelLa
   }
 }
 
-async function build(layout: ModelLayout, record: FolderRecord, staged: string): Promise<void> {
+type NewFolder = Readonly<{ staged: string; trees: readonly UnpackedTree[] }>
+
+async function build(layout: ModelLayout, record: FolderRecord, { staged, trees }: NewFolder): Promise<void> {
   const files = filesOf(staged)
   const directories = new Set([staged, files])
   await mkdir(files, { recursive: true, mode: 0o700 })
@@ -106,10 +122,37 @@ async function build(layout: ModelLayout, record: FolderRecord, staged: string):
     await mkdir(dirname(path), { recursive: true, mode: 0o700 })
     await linkContent(layout.blob(digest), path)
   }
+  for (const { archive, root, folder } of trees) {
+    const into = join(files, folder)
+    for (let at = into; at.length > files.length; at = dirname(at)) directories.add(at)
+    await mkdir(into, { recursive: true, mode: 0o700 })
+    for (const directory of await moveTree({ from: root, into, archive })) directories.add(directory)
+  }
   const path = join(staged, recordIn)
   await writeFile(path, JSON.stringify(record), { mode: 0o600 })
   await syncPath(path)
   for (const directory of [...directories].toReversed()) await syncPath(directory)
+}
+
+/** Moves the entries of a directory into another one, where none of them may exist except as a directory. Returns all directories. */
+async function moveTree({ from, into, archive }: { from: string; into: string; archive: string }): Promise<string[]> {
+  const directories = [into]
+  for (const entry of await readdir(from, { withFileTypes: true })) {
+    const [source, target] = [join(from, entry.name), join(into, entry.name)]
+    const existing = await lstat(target).catch(ifMissing(null))
+    if (existing !== null && !(entry.isDirectory() && existing.isDirectory()))
+      throw new FleetError({
+        code: 'integrity',
+        retry: 'never',
+        message: `${archive} contains ${JSON.stringify(entry.name)}, which another file of the model is named`,
+      })
+    if (!entry.isDirectory()) await rename(source, target)
+    else {
+      if (existing === null) await mkdir(target, { mode: 0o700 })
+      directories.push(...(await moveTree({ from: source, into: target, archive })))
+    }
+  }
+  return directories
 }
 
 /** Links content under a second name, read-only: a backend's write would damage it for every model that uses it. */

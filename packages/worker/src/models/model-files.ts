@@ -2,7 +2,8 @@
 //
 //   incoming/<hex>, incoming/from-<hex>   unverified bytes; the next try continues them
 //   blobs/sha256/<hex>                    verified content, each once
-//   by-model/<hex>/<hex>/files/…          a folder per model and revision, hard links to blobs; `record.json` beside it
+//   by-model/<hex>/<hex>/files/…          a folder per model and revision: hard links to blobs, and files that came out of
+//                                         archives; `record.json` beside it lists both
 //   uploads/<hex>                         marks uploaded content; its mtime is the time of the upload
 //   known/<hex>                           content last fetched from a source without a hash
 //   verified/<hex>                        hash of a file on a shared volume
@@ -113,7 +114,7 @@ export async function openModelFiles(options: ModelFilesOptions): Promise<ModelF
     platform: platformOf({ platform: process.platform, arch: process.arch }),
   })
   const findShared = settings.sharedModels === '' ? null : createFindShared({ directory: settings.sharedModels, layout, threads, log })
-  const staging = createStaging({ layout, folders, fetchFile, findShared, step })
+  const staging = createStaging({ layout, folders, fetchFile, findShared, threads, keepFreeBytes, step })
   const collecting = createSemaphore(1)
   const collect: CollectContentDeps = { layout, folders, holds, isFolderUsed: staging.isFolderUsed, clock, log, step }
   const closing = new AbortController()

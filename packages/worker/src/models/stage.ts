@@ -1,13 +1,15 @@
 // Stages a model: fetches its files, several at a time, and links the verified content into a folder of the revision.
-import { rm } from 'node:fs/promises'
-import { ifMissing, inLanes, type Step } from '@muster/host'
-import type { Digest, ModelName } from '@muster/protocol'
+import { mkdir, rm } from 'node:fs/promises'
+import { join } from 'node:path'
+import { ifMissing, inLanes, newId, type Step } from '@muster/host'
+import { defaultUnpackLimits, type Digest, FleetError, type ModelName } from '@muster/protocol'
 import type { WorkProgress } from '../work/reports.ts'
 import { withStorageFailures } from '../storage/disk-space.ts'
 import { createHolds, createKeyedLock, never } from '../storage/locks.ts'
 import { digestsIn } from '../storage/records.ts'
 import type { FetchFile } from './fetch-file.ts'
-import { filesOf, type FolderRecord, type ModelFolders } from './folders.ts'
+import type { Threads } from '../storage/threads.ts'
+import { filesOf, type FolderRecord, type ModelFolders, type UnpackedTree } from './folders.ts'
 import type { ModelLayout } from './layout.ts'
 import type { ModelFiles, StageContext, StagedModel } from './model-files.ts'
 import { createSharedWork } from './shared-work.ts'
@@ -20,6 +22,8 @@ export interface StageDeps {
   readonly fetchFile: FetchFile
   /** Null without a shared volume. */
   readonly findShared: FindShared | null
+  readonly threads: Threads
+  readonly keepFreeBytes: number
   readonly step: Step
 }
 
@@ -31,7 +35,7 @@ export function createStaging(deps: StageDeps) {
   const shareWork = createSharedWork<string>()
   const lock = createKeyedLock()
   const usedFolders = createHolds<string>()
-  const place = (record: FolderRecord): Promise<void> => lock(record.model, never, () => withStorageFailures(folders.place(record)))
+  const place: ModelFolders['place'] = (record, trees) => lock(record.model, never, () => withStorageFailures(folders.place(record, trees)))
   return {
     async stage(...[request, context]: Parameters<ModelFiles['stage']>): Promise<StagedModel> {
       const { model, revision } = request
@@ -39,7 +43,7 @@ export function createStaging(deps: StageDeps) {
       const path = layout.folder(model, revision)
       const inUse = usedFolders.hold([path])
       try {
-        const key = JSON.stringify([model, revision, files.map(({ filename, uri, digest }) => [filename, uri, digest])])
+        const key = JSON.stringify([model, revision, files.map(({ filename, uri, digest, unpack }) => [filename, uri, digest, unpack])])
         const directory = await shareWork(key, context, (shared) => stageFiles({ ...deps, place }, { model, revision, files }, shared))
         return { directory, ...inUse }
       } catch (error) {
@@ -61,7 +65,7 @@ export function createStaging(deps: StageDeps) {
   }
 }
 
-type StageFilesDeps = StageDeps & { readonly place: (record: FolderRecord) => Promise<void> }
+type StageFilesDeps = StageDeps & Pick<ModelFolders, 'place'>
 type StageRequest = Readonly<{ model: ModelName; revision: string; files: readonly WantedFile[] }>
 
 /** Returns the directory with the files. */
@@ -71,7 +75,9 @@ async function stageFiles(deps: StageFilesDeps, { model, revision, files }: Stag
   const there = await withStorageFailures(folders.find(model, revision))
   if (there !== null && hasSameFiles(there, files)) return directory
   context.onProgress({ phase: 'resolving' })
-  const shared = (await findShared?.(model, files, context)) ?? null
+  // The volume may have the archive without its content.
+  const isPacked = files.some(({ unpack }) => unpack)
+  const shared = isPacked ? null : ((await findShared?.(model, files, context)) ?? null)
   if (shared !== null) return shared
   using held = new DisposableStack()
   const progressOf = createStageProgress(files.length, context.onProgress)
@@ -80,13 +86,56 @@ async function stageFiles(deps: StageFilesDeps, { model, revision, files }: Stag
   )
   await step('W.stage.fetched')
   context.signal.throwIfAborted()
-  await place({
-    model,
-    revision,
-    files: files.flatMap(({ filename }, at) => (fetched[at] === undefined ? [] : [{ filename, ...fetched[at] }])),
-  })
+  const placed = files.flatMap((file, at) => (fetched[at] === undefined ? [] : [{ ...file, ...fetched[at] }]))
+  await using unpacked = await unpackArchives(
+    deps,
+    placed.filter(({ unpack }) => unpack),
+    context,
+  )
+  const record = { model, revision, files: placed.map(({ filename, digest, size }) => ({ filename, digest, size })) }
+  await place({ ...record, unpacked: unpacked.files }, unpacked.trees)
   await step('W.stage.named')
   return directory
+}
+
+interface UnpackedArchives extends AsyncDisposable {
+  readonly files: FolderRecord['unpacked']
+  readonly trees: readonly UnpackedTree[]
+}
+
+/** Unpacks verified archives in staging, one after the other. */
+async function unpackArchives(
+  { layout, threads, keepFreeBytes, step }: StageDeps,
+  archives: readonly Readonly<{ filename: string; digest: Digest; size: number }>[],
+  { onProgress, onSign, signal }: StageContext,
+): Promise<UnpackedArchives> {
+  const staging = join(layout.staging, newId())
+  const remove = (): Promise<void> => rm(staging, { recursive: true, force: true })
+  const unpacked: { files: FolderRecord['unpacked']; trees: UnpackedTree[] } = { files: [], trees: [] }
+  try {
+    for (const [index, { filename, digest, size }] of archives.entries()) {
+      const at = join(staging, String(index))
+      await mkdir(at, { recursive: true, mode: 0o700 })
+      const job = { path: layout.blob(digest), size, staging: at, limits: defaultUnpackLimits, keepFreeBytes }
+      const progress = (current: number, total: number): void => onProgress({ phase: 'extracting', fileName: filename, current, total })
+      const found = await threads.run('archive', job, { signal, onSign, onProgress: progress, step }).catch((error: unknown) => {
+        throw named(filename, error)
+      })
+      const folder = filename.split('/').slice(0, -1).join('/')
+      unpacked.files.push(...found.map((file) => ({ filename: folder === '' ? file.path : `${folder}/${file.path}`, size: file.size })))
+      unpacked.trees.push({ archive: filename, root: join(at, 'root'), folder })
+    }
+  } catch (error) {
+    await remove()
+    throw error
+  }
+  return { ...unpacked, [Symbol.asyncDispose]: remove }
+}
+
+function named(filename: string, error: unknown): unknown {
+  return error instanceof FleetError
+    ? new FleetError({ ...error.failure, message: `${filename}: ${error.failure.message}`.slice(0, 4000) }, { cause: error })
+    : error
 }
 
 /** A revision always has the same files; the check is cheap. */

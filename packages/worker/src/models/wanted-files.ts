@@ -11,6 +11,8 @@ export interface WantedFile {
   /** Null accepts any content of the source. */
   readonly digest: Digest | null
   readonly size: number | null
+  /** An archive, to be unpacked in its folder. */
+  readonly unpack: boolean
   readonly peers: NonNullable<ModelFile['peers']>
 }
 
@@ -30,7 +32,15 @@ export function parseWantedFiles(files: readonly ModelFile[]): readonly WantedFi
     names.add(filename)
     for (const folder of parents) folders.add(folder)
     const source = parseModelUri(file.uri)
-    return { filename, uri: file.uri, source, digest: digestOf(file, source), size: file.size ?? null, peers: file.peers ?? [] }
+    return {
+      filename,
+      uri: file.uri,
+      source,
+      digest: digestOf(file, source),
+      size: file.size ?? null,
+      unpack: file.unpack ?? false,
+      peers: file.peers ?? [],
+    }
   })
 }
 

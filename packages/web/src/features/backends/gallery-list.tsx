@@ -3,14 +3,16 @@ import { useQuery } from '@tanstack/react-query'
 import { useNavigate } from '@tanstack/react-router'
 import type { OfferedBackend } from '@muster/protocol'
 import { backendGalleryQuery } from '../../api/queries.ts'
-import { SearchField } from '../../components/field.tsx'
+import { Check, SearchField } from '../../components/field.tsx'
 import { Empty, Loaded, Problems } from '../../components/loaded.tsx'
 import { Pill } from '../../components/state.tsx'
 import { plural } from '../../format.ts'
+import { leftOutLines } from '../settings/settings-words.pure.ts'
 import { fitWords, misfits, searchOffers } from './backend-words.pure.ts'
 import { ChangeLink } from './change-sheet.tsx'
 
-export function GalleryList({ q }: { readonly q: string }) {
+export function GalleryList({ q, isDevelopment }: { readonly q: string; readonly isDevelopment: boolean }) {
+  const navigate = useNavigate()
   const gallery = useQuery(backendGalleryQuery)
   return (
     <div className="flex flex-col gap-3">
@@ -19,15 +21,29 @@ export function GalleryList({ q }: { readonly q: string }) {
         <ChangeLink act="install">Install from URI</ChangeLink>
       </div>
       <Loaded query={gallery} what="galleries">
-        {({ backends, problems }) => (
+        {({ backends, problems, left_out: leftOut }) => (
           <>
             <Problems title="Some galleries could not be read" problems={problems.map((each) => `${each.gallery}: ${each.message}`)} />
-            <Offers offers={searchOffers(backends, q)} total={backends.length} q={q} />
+            <Problems title="Some entries could not be read" problems={leftOutLines(leftOut)} />
+            {backends.some(({ channel }) => channel === 'development') && (
+              <Check
+                label="Show development builds"
+                isChecked={isDevelopment}
+                onChange={(isShown) =>
+                  void navigate({ to: '/backends', replace: true, search: (before) => ({ ...before, dev: isShown ? 'yes' : undefined }) })
+                }
+              />
+            )}
+            <ChannelOffers backends={isDevelopment ? backends : backends.filter(({ channel }) => channel === 'release')} q={q} />
           </>
         )}
       </Loaded>
     </div>
   )
+}
+
+function ChannelOffers({ backends, q }: { readonly backends: readonly OfferedBackend[]; readonly q: string }) {
+  return <Offers offers={searchOffers(backends, q)} total={backends.length} q={q} />
 }
 
 function Offers({ offers, total, q }: { readonly offers: readonly OfferedBackend[]; readonly total: number; readonly q: string }) {

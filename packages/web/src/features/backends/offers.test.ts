@@ -7,7 +7,18 @@ const nodes = (...reasons: (string | null)[]): OfferedBackend['nodes'] =>
     reasons.map((reason, index) => ({ node_id: `n-${index}`, node_name: `gpu-${index}`, fits: reason === null, reason })),
   )
 const offer = (name: string, given: Partial<OfferedBackend> = {}): OfferedBackend => ({
-  ...{ name, gallery: 'builtin', is_meta: false, version: '1', description: '', license: '', icon: '', tags: [], urls: [] },
+  ...{
+    name,
+    gallery: 'builtin',
+    is_meta: false,
+    channel: 'release',
+    version: '1',
+    description: '',
+    license: '',
+    icon: '',
+    tags: [],
+    urls: [],
+  },
   ...{ installed: false, nodes: [] },
   ...given,
 })

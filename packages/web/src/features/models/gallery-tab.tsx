@@ -8,16 +8,18 @@ import { CopyBlock } from '../../components/copy.tsx'
 import { Empty, Loaded, Problems } from '../../components/loaded.tsx'
 import { Pill } from '../../components/state.tsx'
 import { Cell, Row, Table } from '../../components/table.tsx'
-import { searchFor } from '../../format.ts'
+import { plural, searchFor } from '../../format.ts'
+import { leftOutLines } from '../settings/settings-words.pure.ts'
 import { useModelAction } from './model-actions.tsx'
 
 export function GalleryTab({ q }: { readonly q: string }) {
   const gallery = useQuery(modelGalleryQuery)
   return (
     <Loaded query={gallery} what="galleries">
-      {({ models, problems }) => (
+      {({ models, problems, left_out: leftOut }) => (
         <>
           <Problems title="Some galleries could not be read" problems={problems.map((each) => `${each.gallery}: ${each.message}`)} />
+          <Problems title="Some entries could not be read" problems={leftOutLines(leftOut)} />
           <Offers offers={searchOffers(models, q)} isFiltered={models.length > 0} />
         </>
       )}
@@ -49,7 +51,7 @@ function Offers({ offers, isFiltered }: { readonly offers: readonly OfferedModel
 }
 
 function Offer({ offer }: { readonly offer: OfferedModel }) {
-  const { name, description, license, tags, backend, gallery, installed } = offer
+  const { name, description, license, tags, backend, gallery, installed, variants } = offer
   const install = useModelAction('install')
   return (
     <Row aria-label={name} className="lazy-row">
@@ -59,6 +61,18 @@ function Offer({ offer }: { readonly offer: OfferedModel }) {
           {description}
         </p>
         <p className="text-soft">{[license, ...tags.slice(0, 8)].filter((text) => text !== '').join(' · ')}</p>
+        {variants.length > 0 && (
+          <details className="text-[13px] text-soft">
+            <summary className="w-fit hover:text-ink">{plural(variants.length, 'variant')}</summary>
+            <ul className="pl-4">
+              {variants.map(({ name: build, chosen, reason }) => (
+                <li key={build} className="[overflow-wrap:anywhere]">
+                  {`${build}${chosen ? ' (installed by default)' : ''}: ${reason}`}
+                </li>
+              ))}
+            </ul>
+          </details>
+        )}
       </Cell>
       <Cell>{backend}</Cell>
       <Cell className="[overflow-wrap:anywhere]">{gallery}</Cell>

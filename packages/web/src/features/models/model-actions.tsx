@@ -37,7 +37,11 @@ const requests: Readonly<Record<ModelAction, (name: ModelName) => Promise<{ oper
   unload: (name) => call(modelRoutes.unload, { params: { name }, body: {} }),
   delete: (name) => call(modelRoutes.remove, { params: { name }, query: {} }),
   prefetch: (name) => call(modelRoutes.prefetch, { params: { name }, body: {} }),
-  install: (name) => call(modelRoutes.install, { body: { model: name } }),
+  install: async (name) => {
+    const answer = await call(modelRoutes.install, { body: { model: name } })
+    if ('operation_id' in answer) return answer
+    throw new Error('the controller answered with a preview')
+  },
 }
 
 /** `isSheet`: called by a confirmation, which shows errors itself and closes when the operation starts. */

@@ -54,6 +54,7 @@ export function OperationCard({ operation }: { readonly operation: OperationView
           {operation.message}
         </p>
       )}
+      {operation.note !== undefined && <p className="text-[13px] text-soft [overflow-wrap:anywhere]">{operation.note}</p>}
       {operation.nodes.length > 0 && (
         <Disclosure label={plural(operation.nodes.length, 'node')} of={title}>
           {() => <NodeProgressList operation={operation} />}

@@ -13,7 +13,7 @@ import { useNotices } from '../../components/notices.tsx'
 import { Section } from '../../components/page.tsx'
 import { Pill } from '../../components/state.tsx'
 import { Cell, Row, Table } from '../../components/table.tsx'
-import { galleryOrigin, type GalleryProblem, describeGallery } from './settings-words.pure.ts'
+import { galleryOrigin, type ReadGalleries, describeGallery } from './settings-words.pure.ts'
 
 const titles: Readonly<Record<GalleryKind, string>> = { backend: 'Backend galleries', model: 'Model galleries' }
 
@@ -43,7 +43,7 @@ export function GalleriesTab() {
               <GalleryTable
                 kind={kind}
                 galleries={all.filter((gallery) => gallery.kind === kind)}
-                problems={offered[kind].data?.problems ?? null}
+                read={offered[kind].data ?? null}
                 onShow={show}
               />
             )}
@@ -65,20 +65,21 @@ interface GalleryTableProps {
   readonly kind: GalleryKind
   readonly galleries: readonly GalleryView[]
   /** Null until the galleries were read. */
-  readonly problems: readonly GalleryProblem[] | null
+  readonly read: ReadGalleries | null
   readonly onShow: (sheet: string) => void
 }
 
-function GalleryTable({ kind, galleries, problems, onShow }: GalleryTableProps) {
+function GalleryTable({ kind, galleries, read, onShow }: GalleryTableProps) {
   return (
-    <Table label={titles[kind]} columns={['Name', 'URL', 'Origin', 'State', '']}>
+    <Table label={titles[kind]} columns={['Name', 'URL', 'Origin', 'Entries', 'State', '']}>
       {galleries.map((gallery) => {
-        const state = describeGallery(gallery.name, problems)
+        const state = describeGallery(gallery.name, read)
         return (
           <Row key={gallery.name}>
             <Cell className="font-medium whitespace-nowrap">{gallery.name}</Cell>
             <Cell className="min-w-52 font-mono [overflow-wrap:anywhere]">{gallery.url}</Cell>
             <Cell className="min-w-32 text-soft">{galleryOrigin[gallery.from]}</Cell>
+            <Cell>{gallery.entries ?? '–'}</Cell>
             <Cell className="min-w-40">
               <Pill tone={state.tone}>{state.word}</Pill>
               {state.sentence !== null && <span className="block text-soft [overflow-wrap:anywhere]">{state.sentence}</span>}

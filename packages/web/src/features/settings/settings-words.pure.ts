@@ -1,5 +1,5 @@
 // Texts and filters of the settings page: bus, galleries, configuration, scopes of keys.
-import type { GalleryView, Scope, SettingChangeView, SettingView } from '@muster/protocol'
+import type { GalleryView, LeftOut, Scope, SettingChangeView, SettingView } from '@muster/protocol'
 import type { Tone } from '../../components/state.tsx'
 import { searchFor } from '../../format.ts'
 
@@ -48,11 +48,27 @@ interface GalleryState {
   readonly sentence: string | null
 }
 
-/** `problems` is null until the galleries were read. */
-export function describeGallery(name: string, problems: readonly GalleryProblem[] | null): GalleryState {
-  if (problems === null) return { tone: 'idle', word: 'loading', sentence: null }
-  const own = problems.filter(({ gallery }) => gallery === name).map(({ message }) => message)
-  return own.length === 0 ? { tone: 'good', word: 'ok', sentence: null } : { tone: 'bad', word: 'error', sentence: own.join(' ') }
+export interface ReadGalleries {
+  readonly problems: readonly GalleryProblem[]
+  readonly left_out: readonly LeftOut[]
+}
+
+/** `read` is null until the galleries were read. */
+export function describeGallery(name: string, read: ReadGalleries | null): GalleryState {
+  if (read === null) return { tone: 'idle', word: 'loading', sentence: null }
+  const own = read.problems.filter(({ gallery }) => gallery === name).map(({ message }) => message)
+  if (own.length > 0) return { tone: 'bad', word: 'error', sentence: own.join(' ') }
+  const left = read.left_out.find(({ gallery }) => gallery === name)
+  if (left === undefined) return { tone: 'good', word: 'ok', sentence: null }
+  return { tone: 'wait', word: `${left.count} left out`, sentence: leftOutLines([left]).slice(0, 3).join(' ') }
+}
+
+/** One line per entry that cannot be read; entries beyond the listed ones are counted. */
+export function leftOutLines(leftOut: readonly LeftOut[]): string[] {
+  return leftOut.flatMap(({ gallery, count, entries }) => [
+    ...entries.map(({ index, name, message }) => `${gallery}: entry ${index + 1}${name === '' ? '' : ` (${name})`}: ${message}.`),
+    ...(count > entries.length ? [`${gallery}: ${count - entries.length} more.`] : []),
+  ])
 }
 
 export const isChanged = ({ value, default: standard }: SettingView): boolean => value !== standard

@@ -9,13 +9,13 @@ import { errorCode } from '@muster/host'
 import { createSpaceGuard } from '../disk-space.ts'
 import { quote, refusal, type RefusalReason } from '../unpack/refusal.ts'
 import { withSigns } from '../signs.ts'
-import { type TarHeader, TarReader } from '../unpack/tar-reader.ts'
+import { type TarHeader, TarReader, type TarSink } from '../unpack/tar-reader.ts'
 import { checkArtifact, type TreeLayer, type TreeSummary, writeManifest } from '../unpack/tree-manifest.ts'
-import { compressionOf, decompress } from '../unpack/decompress.ts'
+import { compressionOf, decompress, detectArchive, type PackedLayer, type UnpackedChunk } from '../unpack/decompress.ts'
 import { MergedTree } from '../unpack/merged-tree.ts'
 import { checkLinks, type DirectoryNode, findCollisions, walkNodes } from '../unpack/tree-nodes.ts'
 import { syncPath, syncTree } from '../unpack/sync.ts'
-import type { CopyJob, JobContext, UnpackJob } from './jobs.ts'
+import type { ArchiveJob, BuildJobOptions, CopyJob, JobContext, UnpackedArchive, UnpackJob } from './jobs.ts'
 
 export async function unpackLayers(job: UnpackJob, context: JobContext): Promise<TreeSummary> {
   const { staging, limits, layers } = job
@@ -49,6 +49,64 @@ export async function unpackLayers(job: UnpackJob, context: JobContext): Promise
   )
 }
 
+/** Unpacks an archive that is not a backend, into `root` of the staging directory. */
+export async function unpackArchive(job: ArchiveJob, context: JobContext): Promise<UnpackedArchive> {
+  const { staging, limits, path, size } = job
+  const { signal, sign } = context
+  const directory = join(staging, 'root')
+  const tree = new MergedTree({ directory, limits, spendSpace: createSpaceGuard(staging, job.keepFreeBytes) })
+  let isMidReported = false
+  const onChunk: OnChunk = async (unpacked, packed) => {
+    checkRatio(job, unpacked, packed)
+    context.progress(packed, size)
+    if (isMidReported || tree.bytes === 0) return
+    isMidReported = true
+    await context.step('W.unpack.mid')
+  }
+  tree.beginLayer()
+  try {
+    const format = await detectArchive(path)
+    const sink = sinkOf(tree)
+    if (format === 'zip') await (await import('../unpack/zip-reader.ts')).readZip({ path, size, sink, onChunk, signal })
+    else await readTar({ packed: { path, size, compression: format }, sink, onChunk, signal })
+  } catch (error) {
+    throw refusalOf(error)
+  } finally {
+    tree.abandon()
+  }
+  checkLinks(tree.root)
+  const nodes = [...walkNodes(tree.root)]
+  await withSigns(sign, () => syncTree({ directory, root: tree.root, entries: nodes.length }, signal))
+  return nodes.flatMap(({ path: at, node }) =>
+    node.kind === 'directory' ? [] : [{ path: at, size: node.kind === 'file' ? node.size : 0 }],
+  )
+}
+
+const sinkOf = (tree: MergedTree): TarSink => ({
+  header: () => tree.countEntry(),
+  entry: (entry) => tree.entry(entry),
+  data: (chunk) => tree.write(chunk),
+  end: () => tree.endFile(),
+})
+
+type TarQuery = Readonly<{ packed: PackedLayer; sink: TarSink; onChunk: OnChunk; signal: AbortSignal; onBytes?: (chunk: Buffer) => void }>
+
+/** Returns the uncompressed size. */
+async function readTar({ packed, sink, onChunk, signal, onBytes }: TarQuery): Promise<number> {
+  const reader = new TarReader(sink)
+  let bytes = 0
+  const consume = async ({ chunk, packedBytes }: UnpackedChunk): Promise<void> => {
+    signal.throwIfAborted()
+    onBytes?.(chunk)
+    bytes += chunk.length
+    reader.push(chunk)
+    await onChunk(bytes, packedBytes)
+  }
+  await decompress(packed, consume, signal)
+  reader.finish()
+  return bytes
+}
+
 type OnChunk = (unpackedBytes: number, packedBytes: number) => Promise<void>
 
 /** Returns the uncompressed size of the layer. */
@@ -58,30 +116,15 @@ async function applyLayer(
   onChunk: OnChunk,
 ): Promise<number> {
   const hash = createHash('sha256')
-  const reader = new TarReader({
-    header: () => tree.countEntry(),
-    entry: (entry) => tree.entry(entry),
-    data: (chunk) => tree.write(chunk),
-    end: () => tree.endFile(),
-  })
-  let bytes = 0
   const packed = { path: layer.path, size: layer.size, compression: compressionOf(layer.mediaType) }
-  const consume = async ({ chunk, packedBytes }: { chunk: Buffer; packedBytes: number }): Promise<void> => {
-    signal.throwIfAborted()
-    hash.update(chunk)
-    bytes += chunk.length
-    reader.push(chunk)
-    await onChunk(bytes, packedBytes)
-  }
-  await decompress(packed, consume, signal)
-  reader.finish()
+  const bytes = await readTar({ packed, sink: sinkOf(tree), onChunk, signal, onBytes: (chunk) => void hash.update(chunk) })
   const diffId = `sha256:${hash.digest('hex')}`
   if (layer.diffId !== null && diffId !== layer.diffId)
     throw refusal('diff_id', `the layer ${layer.digest} unpacks to ${diffId}; expected ${layer.diffId}`)
   return bytes
 }
 
-function checkRatio({ limits }: UnpackJob, unpacked: number, packed: number): void {
+function checkRatio({ limits }: BuildJobOptions, unpacked: number, packed: number): void {
   if (unpacked > limits.ratioFreeBytes && unpacked > packed * limits.ratio)
     throw refusal('compression_ratio', `it unpacks to more than ${limits.ratio} times its size`)
 }

@@ -6,6 +6,7 @@ export interface Jobs {
   /** Hashes a file that may still grow: `grow` states how many bytes it may read, `finish` that there will be no more. */
   hash: { readonly job: { readonly path: string }; readonly result: string }
   unpack: { readonly job: UnpackJob; readonly result: TreeSummary }
+  archive: { readonly job: ArchiveJob; readonly result: UnpackedArchive }
   copy: { readonly job: CopyJob; readonly result: TreeSummary }
   verify: { readonly job: VerifyJob; readonly result: readonly string[] }
   repair: { readonly job: { readonly fresh: string; readonly directory: string }; readonly result: readonly string[] }
@@ -22,6 +23,15 @@ export interface BuildJobOptions {
 export interface UnpackJob extends BuildJobOptions {
   readonly layers: readonly (TreeLayer & { readonly path: string; readonly size: number })[]
 }
+
+/** An archive of files of a model: any of the formats of `detectArchive`. */
+export interface ArchiveJob extends BuildJobOptions {
+  readonly path: string
+  readonly size: number
+}
+
+/** The regular files and links that came out, by path. */
+export type UnpackedArchive = readonly Readonly<{ path: string; size: number }>[]
 
 export interface VerifyJob {
   readonly directory: string

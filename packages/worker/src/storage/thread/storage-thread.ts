@@ -5,7 +5,7 @@ import { open } from 'node:fs/promises'
 import { parentPort } from 'node:worker_threads'
 import { FleetError } from '@muster/protocol'
 import { storageFailureOf } from '../disk-space.ts'
-import { copyDirectory, unpackLayers } from './build-tree.ts'
+import { copyDirectory, unpackArchive, unpackLayers } from './build-tree.ts'
 import type { FromThread, JobContext, JobKind, Jobs, ToThread } from './jobs.ts'
 import { repairTree, verifyTree } from './verify-tree.ts'
 
@@ -15,7 +15,14 @@ const hashBufferBytes = 1024 * 1024
 
 type Run = { readonly [K in JobKind]: (job: Jobs[K]['job'], context: JobContext) => Promise<Jobs[K]['result']> }
 
-const run: Run = { hash: hashFile, unpack: unpackLayers, copy: copyDirectory, verify: verifyTree, repair: repairTree }
+const run: Run = {
+  hash: hashFile,
+  unpack: unpackLayers,
+  archive: unpackArchive,
+  copy: copyDirectory,
+  verify: verifyTree,
+  repair: repairTree,
+}
 
 interface RunningState {
   readonly abort: AbortController

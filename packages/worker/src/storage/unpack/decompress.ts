@@ -3,11 +3,12 @@
 import { createReadStream } from 'node:fs'
 import { type FileHandle, open } from 'node:fs/promises'
 import { pipeline } from 'node:stream/promises'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { constants, createGunzip, createZstdDecompress, type Gunzip, type ZstdDecompress } from 'node:zlib'
 import { errorCode } from '@muster/host'
 import { refusal } from './refusal.ts'
 
-export type Compression = 'none' | 'gzip' | 'zstd'
+export type Compression = 'none' | 'gzip' | 'zstd' | 'bzip2' | 'xz'
 
 export interface PackedLayer {
   readonly path: string
@@ -49,6 +50,25 @@ export async function decompress(packed: PackedLayer, sink: Sink, signal: AbortS
     }
     case 'zstd':
       return zstdFrames(packed, sink, signal)
+    case 'bzip2':
+      return decodeChunks((await import('./bzip2.ts')).bzip2Blocks, { packed, sink, signal })
+    case 'xz':
+      return decodeChunks((await import('./xz.ts')).xzChunks, { packed, sink, signal })
+  }
+}
+
+type Decode = (fd: number) => Iterable<UnpackedChunk>
+
+/** These decoders are synchronous, so each chunk lets a cancellation arrive. */
+async function decodeChunks(
+  decode: Decode,
+  { packed, sink, signal }: { packed: PackedLayer; sink: Sink; signal: AbortSignal },
+): Promise<void> {
+  await using file = await open(packed.path, 'r')
+  for (const chunk of decode(file.fd)) {
+    await nextTurn()
+    signal.throwIfAborted()
+    await sink(chunk)
   }
 }
 
@@ -87,6 +107,26 @@ async function decompressRange({ packed, start, end, engine }: PackedRange, sink
     throw error
   }
   return engine.bytesWritten
+}
+
+/** First bytes of the formats, and where they are. */
+const signatures: readonly (readonly [format: Compression | 'zip', at: number, bytes: Buffer])[] = [
+  ['gzip', 0, Buffer.from([0x1f, 0x8b])],
+  ['zstd', 0, Buffer.from([0x28, 0xb5, 0x2f, 0xfd])],
+  ['bzip2', 0, Buffer.from('BZh')],
+  ['xz', 0, Buffer.from([0xfd, 0x37, 0x7a, 0x58, 0x5a, 0x00])],
+  ['zip', 0, Buffer.from([0x50, 0x4b, 0x03, 0x04])],
+  ['zip', 0, Buffer.from([0x50, 0x4b, 0x05, 0x06])],
+  ['none', 257, Buffer.from('ustar')],
+]
+
+/** By content, not by name: a zip archive, or the compression of a tar archive. */
+export async function detectArchive(path: string): Promise<Compression | 'zip'> {
+  await using file = await open(path, 'r')
+  const head = await readAt(file, 0, 512)
+  const [format] = signatures.find(([, at, bytes]) => head.subarray(at, at + bytes.length).equals(bytes)) ?? []
+  if (format === undefined) throw refusal('compression', 'it is neither a tar nor a zip archive')
+  return format
 }
 
 const compressions: Readonly<Record<string, Compression>> = {
