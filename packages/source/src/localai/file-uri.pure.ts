@@ -18,3 +18,8 @@ export function convertFileUri(text: string): ConvertedUri {
 
 /** Characters beyond ASCII and spaces are percent-encoded. */
 const escapeText = (text: string): string => text.toWellFormed().replaceAll(/[^\x21-\x7e]+/g, (part) => encodeURIComponent(part))
+
+/** Stub: archives are not unpacked yet. */
+export function archiveKind(_filename: string): 'archive' | 'unsupported' | null {
+  return null
+}
