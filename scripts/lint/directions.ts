@@ -173,9 +173,9 @@ export const directions: readonly Direction[] = [
   },
   {
     from: ['packages/cli/src/**'],
-    except: ['packages/cli/src/{serve,pack,explain}/**'],
+    except: ['packages/cli/src/{serve,pack,explain,localai}/**'],
     never: ['@muster/!(protocol|host)'],
-    because: 'a client command needs nothing but the HTTP API; only serve, pack and explain do work in their own process',
+    because: 'a client command needs nothing but the HTTP API; only serve, pack, explain and localai do work in their own process',
   },
   {
     from: ['packages/cli/src/{serve,pack}/**'],
