@@ -63,6 +63,7 @@ const files: Readonly<Record<string, string | Buffer | object>> = {
   },
   'configuration/api_keys.json': [clientKey],
   'backends/cpu-llama-cpp/metadata.json': { alias: 'llama-cpp' },
+  'more-rules.yaml': '- {model_name: image, max_replicas: 4}\n',
   'scheduling.yaml':
     '- {model_name: echo-old, min_replicas: 1, max_replicas: 2, node_selector: {node.name: gpu-1}}\n- {model_name: nobody, min_replicas: 1}\n',
 }
@@ -189,6 +190,31 @@ describe('a data directory', () => {
     expect((await api.get('/api/models/rerank')).body).toMatchObject({ config: { context_size: 99 } })
     expect((await fromDirectory('--replace')).report.items).toContainEqual(expect.objectContaining({ name: 'rerank', outcome: 'changed' }))
     expect((await fromDirectory()).report.items).toContainEqual(expect.objectContaining({ name: 'rerank', outcome: 'unchanged' }))
+  })
+
+  it('finishes a model that a killed import left without its files', async () => {
+    const { body } = await api.get('/api/models/with-options')
+    const config = body['config'] as unknown as { files: unknown[] }
+    expect(config.files).toHaveLength(1)
+    await api.put('/api/models/with-options', { ...config, files: [] })
+    expect((await fromDirectory()).report.items).toContainEqual({
+      kind: 'model',
+      name: 'with-options',
+      outcome: 'changed',
+      message: '1 file sent',
+    })
+    expect((await api.get('/api/models/with-options')).body['config']).toEqual(config)
+  })
+
+  it('imports only the parts that are selected', async () => {
+    await api.put('/api/models/image/scheduling', {})
+    const result = await importSite(site, '--only', 'scheduling', '--scheduling', join(site, 'more-rules.yaml'))
+    expect(result.report.items).toEqual([{ kind: 'scheduling', name: 'image', outcome: 'changed', message: '' }])
+    expect((await api.get('/api/models/image')).body).toMatchObject({ config: { scheduling: { max_replicas: 4 } } })
+    expect(await muster('import', 'localai', site, '--only', 'everything')).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining('galleries'),
+    })
   })
 
   it('names files by their path for workers that have the directory', async () => {

@@ -56,7 +56,7 @@ const refused = rows('refused')
 
 const oneMachine = 'one model over several machines is not supported: a replica runs on one node'
 const noUsers = 'Muster has keys and no users: put a proxy with single sign-on in front, or hand out keys with `muster keys create`'
-const importer = '`muster import localai` looks there; later files are in MUSTER_DATA_DIR'
+const importer = 'give the data directory to `muster import localai`; files of Muster are in MUSTER_DATA_DIR'
 const gatewayPort = 'a worker has one port: set MUSTER_GATEWAY_LISTEN or MUSTER_GATEWAY_URL; backends listen on loopback'
 const ownAccount = '`muster nats-config` makes a new account; give its seed to controllers with MUSTER_NATS_ACCOUNT_SEED_FILE'
 const alwaysOn = 'always on: nodes are approved and sign their requests'
@@ -196,7 +196,7 @@ export const localAiNames: readonly LocalAiName[] = [
     ],
     preload,
   ),
-  ...noEffect([['LOCALAI_LOAD_TO_MEMORY', 'LOAD_TO_MEMORY']], 'give these models `scheduling.min_replicas: 1`'),
+  ...noEffect([['LOCALAI_LOAD_TO_MEMORY', 'LOAD_TO_MEMORY']], '`muster import localai` gives these models `scheduling.min_replicas: 1`'),
   ...read(
     ['LOCALAI_GALLERIES', 'GALLERIES'],
     [['model-gallery', toGalleries('model')]],

@@ -1,12 +1,10 @@
 // `muster import localai`: takes over a LocalAI site.
 import { type Command, Option } from 'commander'
-import { readFile } from 'node:fs/promises'
-import { errorMessage, type Secret } from '@muster/host'
 import { usageError } from '../cli-error.ts'
-import type { Site } from '../localai/site.ts'
+import type { SitePart } from '../localai/read-site.ts'
 import { plainText } from '../output/text.ts'
 import { listenForInterrupt, type Shell } from '../shell.ts'
-import { addCommands, type ClientCall, type ClientCommand, defineGroup } from './command.ts'
+import { addCommands, type ClientCommand, collect, defineGroup } from './command.ts'
 
 export function importCommands(parent: Command, shell: Shell): void {
   const group = defineGroup(parent, { name: 'import', summary: 'Take over the models and settings of another system' })
@@ -32,6 +30,11 @@ const importLocalAi: ClientCommand = {
       .choices(['install', 'on-demand'])
       .default('on-demand'),
     new Option('--keys <scope>', 'scope of the imported API keys').choices(['inference', 'admin', 'skip']).default('inference'),
+    new Option(
+      '--only <parts>',
+      'galleries, backends, models, scheduling, nodes or keys; with commas, or repeated (default: all)',
+    ).argParser(collect),
+    new Option('--env-file <file>', "the variables of LocalAI, as a file of NAME=VALUE lines; this command's own environment wins"),
     new Option('--scheduling <file>', 'rules of scheduling, YAML or JSON (default: $LOCALAI_MODEL_SCHEDULING_CONFIG)'),
     new Option('--api-key-file <file>', 'file that holds a key of the running instance (default: $LOCALAI_API_KEY)'),
     // Defined, so that its use is refused with the reason and the alternative.
@@ -39,22 +42,32 @@ const importLocalAi: ClientCommand = {
   ],
   examples: [
     'muster import localai /srv/localai --dry-run',
-    'muster import localai /srv/localai',
-    'LOCALAI_API_KEY=… muster import localai http://localai:8080 --keys admin',
+    'muster import localai /srv/localai --env-file /srv/localai/.env',
+    'LOCALAI_API_KEY=… muster import localai http://localai:8080 --only scheduling,nodes',
   ],
   run: async (call) => {
-    const { shell, api, print, option, flag } = call
-    const [{ importSite }, { countItems, isComplete, renderReport }] = await Promise.all([
+    const { shell, api, print, option, flag, list, words } = call
+    if (option('apiKey') !== undefined)
+      throw usageError('--api-key: all users of this machine can read a secret there', 'set LOCALAI_API_KEY, or use --api-key-file')
+    const [{ readSite, siteParts }, { importSite }, { countItems, isComplete, renderReport }] = await Promise.all([
+      import('../localai/read-site.ts'),
       import('../localai/import-site.ts'),
       import('../localai/report.ts'),
     ])
-    const site = await readSite(call)
+    const site = await readSite({
+      source: words[0] ?? '',
+      env: shell.env,
+      envFile: option('envFile'),
+      apiKeyFile: option('apiKeyFile'),
+      schedulingFile: option('scheduling'),
+      only: parseParts(list('only'), siteParts),
+    })
     using interrupted = listenForInterrupt()
     const keys = option('keys')
     const report = await importSite(site, {
       api,
       clock: shell.clock,
-      screen: null,
+      screen: print.format === 'json' ? null : shell.terminal.screen,
       showStatus: (text) => (text === null ? shell.terminal.status?.clear() : shell.terminal.status?.show(plainText(text))),
       signal: interrupted.signal,
       isDryRun: flag('dryRun'),
@@ -68,48 +81,13 @@ const importLocalAi: ClientCommand = {
   },
 }
 
-/** The site of the argument, with the keys and rules of the environment of LocalAI. */
-async function readSite(call: ClientCall): Promise<Site> {
-  const { shell, words, option } = call
-  const [given = ''] = words
-  if (option('apiKey') !== undefined)
-    throw usageError('--api-key: all users of this machine can read a secret there', 'set LOCALAI_API_KEY, or use --api-key-file')
-  const { readDirectory, uniqueKeys } = await import('../localai/read-directory.ts')
-  const keys = await readApiKeys(option('apiKeyFile'), shell.env)
-  const rules = await readRules(option('scheduling'), shell.env)
-  const site = /^https?:\/\//i.test(given) ? await readUrl(given, keys[0] ?? null) : await readDirectory(given)
-  const all = uniqueKeys([...site.keys, ...keys].map((key) => key.reveal()))
-  return { ...site, keys: all, rules: [...site.rules, ...rules] }
-}
-
-async function readUrl(text: string, key: Secret | null): Promise<Site> {
-  const url = URL.parse(text)
-  if (url === null || url.username !== '' || url.password !== '')
-    throw usageError(`${JSON.stringify(plainText(text))} is not a URL without a password`)
-  const { readInstance } = await import('../localai/read-instance.ts')
-  return await readInstance({ url, key })
-}
-
-async function readApiKeys(file: string | undefined, env: Shell['env']): Promise<Secret[]> {
-  const { uniqueKeys } = await import('../localai/read-directory.ts')
-  const text = file === undefined ? '' : await readGiven('--api-key-file', file)
-  return uniqueKeys([...text.split(/\s+/), ...(env['LOCALAI_API_KEY'] ?? '').split(',')])
-}
-
-/** LocalAI reads rules as JSON text, and as a YAML file. JSON is YAML. */
-async function readRules(file: string | undefined, env: Shell['env']): Promise<Site['rules']> {
-  const { parseRules } = await import('../localai/read-directory.ts')
-  const inline = env['LOCALAI_MODEL_SCHEDULING'] ?? ''
-  const path = file ?? env['LOCALAI_MODEL_SCHEDULING_CONFIG'] ?? ''
-  const rules = inline === '' ? [] : parseRules(inline, 'LOCALAI_MODEL_SCHEDULING')
-  if (path === '') return rules
-  return [...rules, ...parseRules(await readGiven(file === undefined ? 'LOCALAI_MODEL_SCHEDULING_CONFIG' : '--scheduling', path), path)]
-}
-
-async function readGiven(option: string, path: string): Promise<string> {
-  try {
-    return await readFile(path, 'utf8')
-  } catch (error) {
-    throw usageError(`${option}: cannot read ${plainText(path)}: ${plainText(errorMessage(error))}`)
-  }
+/** Null: all parts. */
+function parseParts(words: readonly string[], known: readonly SitePart[]): SitePart[] | null {
+  const given = words.flatMap((word) => word.split(',')).filter((word) => word !== '')
+  if (given.length === 0) return null
+  return given.map((word) => {
+    const part = known.find((each) => each === word)
+    if (part === undefined) throw usageError(`--only: ${JSON.stringify(plainText(word))} is not one of ${known.join(', ')}`)
+    return part
+  })
 }
