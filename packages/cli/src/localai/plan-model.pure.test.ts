@@ -1,3 +1,4 @@
+import { applySnapshots, findArtifacts, snapshotFiles } from '@muster/source'
 import { describe, expect, it } from 'vitest'
 import { checkConfig, type Convert, planModel } from './plan-model.pure.ts'
 import { foldersOf, type Mapping, type SiteModel, type SiteRule } from './site.ts'
@@ -12,18 +13,41 @@ const convert: Convert = {
       ...(idle === undefined ? [] : [{ key: 'idle', outcome: 'no_effect', message: 'not needed' }]),
     ],
   }),
+  archiveKind: () => null,
+  findArtifacts: () => ({ artifacts: [] }),
+  applySnapshots: (config) => config,
+  snapshotFiles: () => [],
   convertFileUri: (text) => (text.startsWith('x:') ? { problem: `no source ${text}` } : { uri: text }),
+}
+const artifactConvert: Convert = {
+  ...convert,
+  applySnapshots,
+  findArtifacts,
+  snapshotFiles,
+  archiveKind: (name) => (name.endsWith('.tar.gz') ? 'archive' : null),
 }
 const names = ['m.gguf', 'sub/mm.gguf', 'sub/deep/vae.bin', 'chat.tmpl', 'other.yaml']
 const local = {
   sizes: new Map(names.map((name) => [name, 1])),
   folders: foldersOf(names),
+  listings: new Map([
+    [
+      'org/repo',
+      {
+        commit: 'abcdef0',
+        files: [
+          { path: 'config.json', size: 1, sha256: sha },
+          { path: 'w/m.bin', size: 1, sha256: null },
+        ],
+      },
+    ],
+  ]),
   templates: new Map([
     ['chatml', 'TEMPLATE'],
     ['m.gguf', 'BESIDE'],
   ]),
 }
-const plan = (source: Mapping, more: Partial<SiteModel> & { rule?: SiteRule; defaults?: Mapping } = {}) =>
+const plan = (source: Mapping, more: Partial<SiteModel> & { rule?: SiteRule; defaults?: Mapping; by?: Convert } = {}) =>
   planModel(
     {
       model: { from: 'models/m.yaml', source: { name: 'm', backend: 'b', ...source }, files: more.files ?? [] },
@@ -31,8 +55,33 @@ const plan = (source: Mapping, more: Partial<SiteModel> & { rule?: SiteRule; def
       defaults: more.defaults ?? {},
       rule: more.rule,
     },
-    convert,
+    more.by ?? convert,
   )
+
+describe('repositories and archives', () => {
+  it('become files by the listing that LocalAI kept', () => {
+    const artifacts = [{ name: 'model', target: 'model', source: { repo: 'org/repo' } }]
+    const { config } = plan({ parameters: { model: 'org/repo' }, artifacts }, { by: artifactConvert })
+    expect(config).toMatchObject({ parameters: { model: 'org/repo' } })
+    expect(config).not.toHaveProperty('artifacts')
+    expect(config['files']).toEqual([
+      { uri: 'hf://org/repo@abcdef0/config.json', filename: 'org/repo/config.json', sha256: sha },
+      { uri: 'hf://org/repo@abcdef0/w/m.bin', filename: 'org/repo/w/m.bin' },
+    ])
+  })
+
+  it('stay as they are without a listing', () => {
+    const artifacts = [{ name: 'model', source: { repo: 'org/other' } }]
+    expect(plan({ artifacts }, { by: artifactConvert }).config).toMatchObject({ artifacts })
+  })
+
+  it('are unpacked by workers; the content beside an archive is not sent', () => {
+    const files = [{ filename: 'voice.tar.gz', uri: 'https://h/voice.tar.gz', sha256: sha }]
+    const { config, localFiles, losses } = plan({ parameters: { model: 'm.gguf' } }, { files, by: artifactConvert })
+    expect(config['files']).toEqual([{ uri: 'https://h/voice.tar.gz', filename: 'voice.tar.gz', sha256: sha, unpack: true }])
+    expect([localFiles, losses]).toEqual([[], []])
+  })
+})
 
 describe('the files of a model', () => {
   it.each<[string, Mapping, readonly string[]]>([

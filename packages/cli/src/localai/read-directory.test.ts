@@ -58,6 +58,25 @@ describe('a data directory', () => {
     expect(lossOf(site, 'models/sub/v.onnx')).toContain('no model names this file')
   })
 
+  it('has the listings of the repositories that LocalAI fetched', async () => {
+    const artifact = { source: { repo: 'o/r' }, resolved: { revision: 'a'.repeat(40) } }
+    const files = [{ path: 'a', size: 3, sha256: 'b'.repeat(64) }, { path: 'b' }, { path: 7 }, 'x']
+    await write('models/.artifacts/huggingface/key/manifest.json', { version: 1, artifact, files })
+    await write('models/.artifacts/huggingface/other/manifest.json', { artifact: 7 })
+    expect([...(await readDirectory(dir.path)).local.listings]).toEqual([
+      [
+        'o/r',
+        {
+          commit: 'a'.repeat(40),
+          files: [
+            { path: 'a', size: 3, sha256: 'b'.repeat(64) },
+            { path: 'b', size: 0, sha256: null },
+          ],
+        },
+      ],
+    ])
+  })
+
   it('may be the models directory alone', async () => {
     await write('a.yaml', 'name: a\nbackend: b\n')
     expect(names(await readDirectory(dir.path))).toEqual(['a'])

@@ -14,6 +14,7 @@ import {
   type Mapping,
   namesIn,
   readRecordedFiles,
+  type RepositoryListing,
   type Site,
   type SiteModel,
   textOf,
@@ -89,7 +90,31 @@ async function readLocalFiles({ files, folder, lose }: Reading): Promise<LocalFi
       lose({ about: below(folder, name), key: '', message: `it cannot be read: ${errorMessage(error)}` })
     }
   }
-  return { sizes, folders: foldersOf(sizes.keys()), templates, locate: (filename) => files.locate(below(folder, filename)) }
+  const listings = await readListings({ files, folder, lose })
+  return { sizes, folders: foldersOf(sizes.keys()), listings, templates, locate: (filename) => files.locate(below(folder, filename)) }
+}
+
+const maxListings = 1000
+
+/** `manifest.json` of each repository that LocalAI fetched as a whole. */
+async function readListings(reading: Reading): Promise<Map<string, RepositoryListing>> {
+  const store = below(reading.folder, '.artifacts/huggingface')
+  const listings = new Map<string, RepositoryListing>()
+  for (const key of (await reading.files.list(store)).slice(0, maxListings)) {
+    const manifest = await readValue(reading, `${store}/${key}/manifest.json`)
+    const { artifact, files } = isMapping(manifest) ? manifest : {}
+    const { source, resolved } = isMapping(artifact) ? artifact : {}
+    const repository = textOf(isMapping(source) ? source['repo'] : null)
+    const commit = textOf(isMapping(resolved) ? resolved['revision'] : null)
+    if (repository !== '' && /^[0-9a-f]{7,64}$/.test(commit)) listings.set(repository, { commit, files: listOf(files).flatMap(listedFile) })
+  }
+  return listings
+}
+
+function listedFile(value: unknown): RepositoryListing['files'][number][] {
+  const { path, size, sha256 } = isMapping(value) ? value : {}
+  if (typeof path !== 'string' || path === '') return []
+  return [{ path, size: Number(size) || 0, sha256: /^[0-9a-f]{64}$/.test(textOf(sha256)) ? textOf(sha256) : null }]
 }
 
 const isModelFile = (name: string): boolean => /\.ya?ml$/.test(name) && !name.startsWith('.')

@@ -44,10 +44,18 @@ export interface LocalFiles {
   readonly sizes: ReadonlyMap<string, number>
   /** Folders that have files, at any depth. */
   readonly folders: ReadonlySet<string>
+  /** Repositories of Hugging Face that LocalAI fetched, by owner/name. */
+  readonly listings: ReadonlyMap<string, RepositoryListing>
   /** Templates: the text of NAME.tmpl by NAME. */
   readonly templates: ReadonlyMap<string, string>
   /** The path to open; throws for a file that is not, or no longer, inside the directory. */
   locate(filename: string): Promise<string>
+}
+
+/** The files of a repository at a commit. */
+export interface RepositoryListing {
+  readonly commit: string
+  readonly files: readonly Readonly<{ path: string; size: number; sha256: string | null }>[]
 }
 
 export interface Site {
@@ -68,6 +76,7 @@ export interface Site {
 export const noLocalFiles: LocalFiles = {
   sizes: new Map(),
   folders: new Set(),
+  listings: new Map(),
   templates: new Map(),
   locate: async (filename) => Promise.reject(new Error(`${filename} is not on this machine`)),
 }
