@@ -8,30 +8,30 @@ import { type ModelConfig, ModelFileName, ModelName, modelRoutes } from '@muster
 import { CliError } from '../cli-error.ts'
 import { openUpload } from '../models/upload.ts'
 import { decideModel, type ModelDecision, missingUploads, unfinishedConfig } from './decide-model.pure.ts'
-import type { ImportDeps, Item } from './import-site.ts'
+import type { ImportDeps, Item, PartResult } from './import-item.ts'
 import { checkConfig, type Convert, type ModelPlan, planModel } from './plan-model.pure.ts'
 import { toScheduling } from './scheduling.pure.ts'
 import type { Loss, Site } from './site.ts'
 
-export async function importModels(site: Site, deps: ImportDeps): Promise<{ items: Item[]; losses: Loss[]; names: Set<string> }> {
+/** `imported`: receives the names of all models of the site. */
+export async function importModels(site: Site, imported: Set<string>, deps: ImportDeps): Promise<PartResult> {
   const convert: Convert = await import('@muster/source')
   const rules = new Map(site.rules.map((rule) => [toScheduling(rule.rule).model, rule]))
   const hashFile = createFileHasher(site)
   const items: Item[] = []
   const losses: Loss[] = []
-  const names = new Set<string>()
   /** The reason why the rest is not tried. */
   let stopped: string | null = null
   for (const model of site.models) {
     const { local, defaults } = site
     const plan = planModel({ model, local, defaults, rule: rules.get(String(model.source['name'])) }, convert)
-    names.add(plan.name)
+    imported.add(plan.name)
     losses.push(...plan.losses)
     const result: Result = stopped === null ? await importModel(plan, { ...deps, site, hashFile }) : { outcome: 'failed', message: stopped }
     items.push({ kind: 'model', name: plan.name, outcome: result.outcome, message: result.message })
     if (result.isLast === true) stopped = `not tried: ${result.message}`
   }
-  return { items, losses, names }
+  return { items, losses }
 }
 
 type ModelDeps = ImportDeps & Readonly<{ site: Site; hashFile: HashFile }>

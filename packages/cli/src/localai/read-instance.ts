@@ -60,7 +60,8 @@ export async function readInstance(instance: Instance): Promise<Site> {
 async function fetchAnswer({ url, key }: Instance, path: string): Promise<Fetched> {
   const response = await openRequest({
     method: 'GET',
-    url: new URL(path, url),
+    // Behind a proxy, LocalAI may be below a path.
+    url: new URL(`${url.pathname.replace(/\/+$/, '')}${path}`, url),
     headers: { accept: 'application/json', ...(key === null ? {} : { authorization: `Bearer ${key.reveal()}` }) },
     signal: AbortSignal.timeout(timeoutMs),
   })

@@ -1,6 +1,7 @@
 // Renders the report of an import: every item, every loss, and the counts.
 import { type Column, renderTable } from '../output/table.ts'
-import type { ImportReport, Item } from './import-site.ts'
+import { plainText } from '../output/text.ts'
+import type { ImportReport, Item } from './import-item.ts'
 import type { Loss } from './site.ts'
 
 const itemColumns: Column<Item>[] = [
@@ -41,7 +42,7 @@ export function renderReport({ source, dry_run: isDryRun, items, losses }: Impor
     return `${kind in kinds ? kinds[kind as Item['kind']] : kind}: ${each.join(', ')}`
   })
   const isChanged = items.some(({ outcome }) => outcome === 'created' || outcome === 'changed')
-  const verdict = isDryRun ? 'Dry run: nothing was changed.' : isChanged ? `Imported ${source}.` : 'Nothing changed.'
+  const verdict = isDryRun ? 'Dry run: nothing was changed.' : isChanged ? plainText(`Imported ${source}.`) : 'Nothing changed.'
   return [
     ...(items.length === 0 ? [] : [renderTable(itemColumns, items, width), '']),
     ...(losses.length === 0 ? [] : [renderTable(lossColumns, losses, width), '']),
