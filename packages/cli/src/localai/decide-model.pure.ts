@@ -32,7 +32,6 @@ export function unfinishedConfig(stored: ModelConfig | null, wanted: ModelConfig
 }
 
 function isUnfinished(stored: ModelConfig, wanted: ModelConfig): boolean {
-  if (Object.keys(stored.scheduling).length > 0) return false
   const byName = (config: ModelConfig): ModelConfig => ({
     ...config,
     files: config.files.toSorted((a, b) => (a.filename < b.filename ? -1 : 1)),
