@@ -38,8 +38,9 @@ const files: Readonly<Record<string, string | Buffer | object>> = {
     'name: vision\nbackend: llama-cpp\nparameters: {model: vision.gguf}\nmmproj: mm/proj.gguf\nknown_usecases: [chat, vision]\n',
   'models/vision.gguf': 'v',
   'models/mm/proj.gguf': 'p',
-  'models/embed.yaml': 'name: embed\nbackend: llama-cpp\nembeddings: true\nparameters: {model: e.gguf}\ndownload_files: []\n',
-  'models/._gallery_embed.yaml': `files: [{filename: e.gguf, uri: "https://h.example/e.gguf", sha256: ${'b'.repeat(64)}}]\n`,
+  'models/embed.yaml': 'name: embed\nbackend: echo\nembeddings: true\nparameters: {model: e.gguf}\n',
+  'models/._gallery_embed.yaml': `files: [{filename: e.gguf, uri: "https://unreachable.example/e.gguf", sha256: ${sha256}}]\n`,
+  'models/e.gguf': weights,
   'models/speech.yaml':
     '- {name: whisper-1, backend: whisper, parameters: {model: w.bin}, known_usecases: [transcript]}\n- {name: tts-1, backend: piper, parameters: {model: voice.onnx}, tts: {voice: amy}}\n',
   'models/w.bin': 'w',
@@ -83,7 +84,7 @@ beforeAll(async () => {
   const [controller] = cluster.controllers
   if (controller === undefined) throw new Error('one controller was started')
   api = controller.api
-  await cluster.startWorker({ name: 'gpu-1', join: controller.url, token: joinToken })
+  await cluster.startWorker({ name: 'gpu-1', join: controller.url, token: joinToken, args: ['--shared-models', join(site, 'models')] })
   await waitFor(async () => (await nodesOf(api)).some((node) => node.status === 'healthy'), { what: 'a healthy node' })
   env = { MUSTER_URL: controller.url, MUSTER_ADMIN_KEY: adminKey }
 })
@@ -172,6 +173,11 @@ describe('a data directory', () => {
     expect((await callWith(`${clientKey}x`)).status).toBe(401)
     const refused = await fetch(`${env['MUSTER_URL']}/api/models`, { headers: { authorization: `Bearer ${clientKey}` } })
     expect(refused.status).toBe(403)
+  })
+
+  it('serves files of galleries from the old models directory, without a download', async () => {
+    await api.post('/api/models/embed/load', {})
+    await waitFor(async () => (await api.get('/api/models/embed')).body['state'] === 'ready', { what: 'the model is ready' })
   })
 
   it('changes nothing at the second run', async () => {
