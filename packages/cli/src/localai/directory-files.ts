@@ -13,6 +13,7 @@ const maxDepth = 12
 
 export interface DirectoryFiles {
   readonly root: string
+  hasFolder(path: string): Promise<boolean>
   /** Names in a folder, sorted; empty when there is none. */
   list(folder: string): Promise<readonly string[]>
   /** Null when there is no such file. Throws when it is too large, or not a file inside the directory. */
@@ -36,6 +37,10 @@ export async function openDirectory(path: string): Promise<DirectoryFiles> {
   }
   return {
     root,
+    hasFolder: async (folder) => {
+      const inside = await locateIn(root, folder).catch(() => null)
+      return inside !== null && (await stat(inside)).isDirectory()
+    },
     list,
     readText: (file) => readTextIn(root, file),
     walk: (folder, isSkipped) => walkFolder({ root, folder, list, isSkipped }),

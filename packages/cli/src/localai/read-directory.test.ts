@@ -82,6 +82,22 @@ describe('a data directory', () => {
     expect(names(await readDirectory(dir.path))).toEqual(['a'])
   })
 
+  it('may have its models elsewhere; a link to them is named, and not followed', async () => {
+    await using volume = await makeTempDir('volume')
+    await writeFile(join(volume.path, 'a.yaml'), 'name: a\nbackend: b\n')
+    await write('configuration/api_keys.json', ['k'])
+    await symlink(volume.path, join(dir.path, 'models'))
+    await expect(readDirectory(dir.path)).rejects.toThrow('models is a link')
+    const site = await readDirectory(dir.path, volume.path)
+    expect([names(site), site.keys.length]).toEqual([['a'], 1])
+  })
+
+  it('may have no models', async () => {
+    await write('configuration/api_keys.json', ['k'])
+    const site = await readDirectory(dir.path)
+    expect([names(site), site.keys.length]).toEqual([[], 1])
+  })
+
   it('has the last file of a name', async () => {
     await write('models/1.yaml', 'name: a\nbackend: one\n')
     await write('models/2.yaml', 'name: a\nbackend: two\n')

@@ -1,153 +1,57 @@
 // Reads a LocalAI data directory: models/, configuration/, backends/ beside each other, or the models directory alone. A file that
 // cannot be read is a loss with its reason; it never stops the rest.
-import { basename } from 'node:path'
+import { lstat } from 'node:fs/promises'
+import { join } from 'node:path'
 import { errorMessage, parseJson, readGalleries, Secret } from '@muster/host'
-import { readYaml, type YamlLimits } from '@muster/source'
+import { readYaml } from '@muster/source'
 import { usageError } from '../cli-error.ts'
-import { type DirectoryFiles, maxTextBytes, openDirectory } from './directory-files.ts'
-import {
-  foldersOf,
-  isMapping,
-  listOf,
-  type LocalFiles,
-  type Loss,
-  type Mapping,
-  namesIn,
-  readRecordedFiles,
-  type RepositoryListing,
-  type Site,
-  type SiteModel,
-  textOf,
-} from './site.ts'
+import { plainText } from '../output/text.ts'
+import { type DirectoryFiles, openDirectory } from './directory-files.ts'
+import { type Reading, readObject, readValue, yamlLimits } from './directory-values.ts'
+import { mentionOtherFiles, type ModelsReading, readLocalFiles, readModels } from './read-models.ts'
+import { isMapping, listOf, type Loss, type Mapping, namesIn, type Site, textOf } from './site.ts'
 
-const limits: YamlLimits = { maxBytes: maxTextBytes, maxValues: 200_000, maxDepth: 32, scalars: 'typed' }
-const maxModels = 10_000
-
-interface Reading {
-  readonly files: DirectoryFiles
-  /** The folder of the models, from the root; empty when the directory is that folder. */
-  readonly folder: string
-  readonly lose: (loss: Loss) => void
-}
-
-export async function readDirectory(path: string): Promise<Site> {
-  const files = await openDirectory(path)
+/** `modelsDirectory`: where the models are when they are not beside the rest. */
+export async function readDirectory(path: string, modelsDirectory?: string): Promise<Site> {
   const losses: Loss[] = []
-  const folder = (await files.list('models')).length > 0 ? 'models' : ''
-  const reading: Reading = { files, folder, lose: (loss) => void losses.push(loss) }
-  const settings = folder === '' ? {} : await readJson(reading, 'configuration/runtime_settings.json')
+  const lose = (loss: Loss): void => void losses.push(loss)
+  const files = await openDirectory(path)
+  const isBeside = modelsDirectory === undefined && ((await files.hasFolder('models')) || (await files.hasFolder('configuration')))
+  if (modelsDirectory === undefined && !(await files.hasFolder('models'))) await refuseLinkedModels(files, path)
+  const reading: ModelsReading = {
+    files: modelsDirectory === undefined ? files : await openDirectory(modelsDirectory),
+    folder: isBeside ? 'models' : '',
+    lose,
+  }
   const local = await readLocalFiles(reading)
   const models = await readModels(reading)
-  await mentionOthers(reading, models, local)
+  await mentionOtherFiles(reading, models, local.sizes)
+  // A models directory alone has nothing else.
+  const data = isBeside || modelsDirectory !== undefined ? { files, lose } : null
+  const settings = data === null ? {} : await readObject(data, 'configuration/runtime_settings.json')
+  if (data !== null) await mentionOthers(data)
   return {
     from: files.root,
     models,
     local,
-    galleries: readSettingsGalleries(settings, reading.lose),
-    backends: folder === '' ? [] : await readBackends(reading),
+    galleries: readSettingsGalleries(settings, lose),
+    backends: data === null ? [] : await readBackends(data),
     rules: [],
     nodes: [],
-    keys: await readKeys(reading, settings),
+    keys: await readKeys(data, settings),
     defaults: defaultsIn(settings),
     losses,
   }
 }
 
-/** In a path of the directory, for reports. */
-const below = (folder: string, name: string): string => (folder === '' ? name : `${folder}/${name}`)
-
-/** Null when the file is missing or cannot be read, which is a loss. */
-async function readValue({ files, lose }: Pick<Reading, 'files' | 'lose'>, path: string): Promise<unknown> {
-  try {
-    const text = await files.readText(path)
-    if (text === null) return null
-    return path.endsWith('.json') ? parseJson(text) : readYaml(text, path, limits)
-  } catch (error) {
-    lose({ about: path, key: '', message: `it cannot be read: ${errorMessage(error)}` })
-    return null
-  }
-}
-
-async function readJson(reading: Reading, path: string): Promise<Mapping> {
-  const value = await readValue(reading, path)
-  if (isMapping(value)) return value
-  if (value !== null) reading.lose({ about: path, key: '', message: 'it is not a JSON object' })
-  return {}
-}
-
-/** Hidden files, unfinished downloads and the caches of Hugging Face libraries are no files of models. */
-const isSkipped = (name: string): boolean => name.startsWith('.') || name.endsWith('.partial') || name.startsWith('models--')
-
-async function readLocalFiles({ files, folder, lose }: Reading): Promise<LocalFiles> {
-  const { sizes, refused } = await files.walk(folder, isSkipped)
-  for (const path of refused)
-    lose({ about: below(folder, path), key: '', message: 'it is a link out of the directory, or broken, and not followed' })
-  const templates = new Map<string, string>()
-  for (const name of [...sizes.keys()].filter((each) => each.endsWith('.tmpl'))) {
-    try {
-      templates.set(name.slice(0, -'.tmpl'.length), (await files.readText(below(folder, name))) ?? '')
-    } catch (error) {
-      lose({ about: below(folder, name), key: '', message: `it cannot be read: ${errorMessage(error)}` })
-    }
-  }
-  const listings = await readListings({ files, folder, lose })
-  return { sizes, folders: foldersOf(sizes.keys()), listings, templates, locate: (filename) => files.locate(below(folder, filename)) }
-}
-
-const maxListings = 1000
-
-/** `manifest.json` of each repository that LocalAI fetched as a whole. */
-async function readListings(reading: Reading): Promise<Map<string, RepositoryListing>> {
-  const store = below(reading.folder, '.artifacts/huggingface')
-  const listings = new Map<string, RepositoryListing>()
-  for (const key of (await reading.files.list(store)).slice(0, maxListings)) {
-    const manifest = await readValue(reading, `${store}/${key}/manifest.json`)
-    const { artifact, files } = isMapping(manifest) ? manifest : {}
-    const { source, resolved } = isMapping(artifact) ? artifact : {}
-    const repository = textOf(isMapping(source) ? source['repo'] : null)
-    const commit = textOf(isMapping(resolved) ? resolved['revision'] : null)
-    if (repository !== '' && /^[0-9a-f]{7,64}$/.test(commit)) listings.set(repository, { commit, files: listOf(files).flatMap(listedFile) })
-  }
-  return listings
-}
-
-function listedFile(value: unknown): RepositoryListing['files'][number][] {
-  const { path, size, sha256 } = isMapping(value) ? value : {}
-  if (typeof path !== 'string' || path === '') return []
-  return [{ path, size: Number(size) || 0, sha256: /^[0-9a-f]{64}$/.test(textOf(sha256)) ? textOf(sha256) : null }]
-}
-
-const isModelFile = (name: string): boolean => /\.ya?ml$/.test(name) && !name.startsWith('.')
-
-async function readModels(reading: Reading): Promise<SiteModel[]> {
-  const { files, folder, lose } = reading
-  const byName = new Map<string, SiteModel>()
-  for (const name of (await files.list(folder)).filter(isModelFile)) {
-    const from = below(folder, name)
-    const value = await readValue(reading, from)
-    const record = await readValue(reading, below(folder, `._gallery_${name.replace(/\.ya?ml$/, '')}.yaml`))
-    const installed = isMapping(record) ? readRecordedFiles(record['files']) : []
-    for (const source of modelsIn(value, from, lose)) {
-      const model = textOf(source['name'])
-      const before = byName.get(model)
-      // LocalAI uses the last file of a name.
-      if (before !== undefined)
-        lose({ about: before.from, key: '', message: `${from} has the same name ${model}, and LocalAI uses the last` })
-      if (byName.size < maxModels) byName.set(model, { from, source, files: installed })
-    }
-  }
-  return [...byName.values()]
-}
-
-/** A file has one model, or a list of them. */
-function modelsIn(value: unknown, from: string, lose: Reading['lose']): Mapping[] {
-  if (value === null) return []
-  const all = Array.isArray(value) ? value : [value]
-  return all.flatMap((each: unknown): Mapping[] => {
-    if (isMapping(each) && textOf(each['name']) !== '') return [each]
-    lose({ about: from, key: '', message: isMapping(each) ? 'it has no name, so LocalAI does not serve it either' : 'it is not a model' })
-    return []
-  })
+/** A volume elsewhere is common, and a link to it is not followed by mistake. */
+async function refuseLinkedModels(files: DirectoryFiles, path: string): Promise<void> {
+  const isThere = await lstat(join(files.root, 'models')).then(
+    (found) => found.isSymbolicLink(),
+    () => false,
+  )
+  if (isThere)
+    throw usageError(`${plainText(path)}/models is a link, which is not followed out of the directory`, 'name its target with --models-dir')
 }
 
 /** LocalAI's own galleries count when the settings name none. */
@@ -177,7 +81,7 @@ async function readBackends(reading: Reading): Promise<string[]> {
     const hasScript = (await reading.files.list(`backends/${name}`)).includes('run.sh')
     if (isMapping(metadata) || hasScript) names.add(metaOf(metadata) ?? name)
   }
-  const external = await readJson(reading, 'configuration/external_backends.json')
+  const external = await readObject(reading, 'configuration/external_backends.json')
   for (const name of Object.keys(external))
     reading.lose({
       about: 'configuration/external_backends.json',
@@ -193,8 +97,8 @@ const metaOf = (metadata: unknown): string | null => {
   return alias === '' ? null : alias
 }
 
-async function readKeys(reading: Reading, settings: Mapping): Promise<Secret[]> {
-  const listed = reading.folder === '' ? null : await readValue(reading, 'configuration/api_keys.json')
+async function readKeys(reading: Reading | null, settings: Mapping): Promise<Secret[]> {
+  const listed = reading === null ? null : await readValue(reading, 'configuration/api_keys.json')
   return uniqueKeys([...namesIn(listed), ...namesIn(settings['api_keys'])])
 }
 
@@ -221,26 +125,19 @@ const elsewhere: readonly (readonly [path: string, message: string])[] = [
 ]
 
 /** Parts of the directory that stay behind. */
-async function mentionOthers({ files, folder, lose }: Reading, models: readonly SiteModel[], { sizes }: LocalFiles): Promise<void> {
-  for (const [path, message] of folder === '' ? [] : elsewhere) {
+async function mentionOthers({ files, lose }: Reading): Promise<void> {
+  for (const [path, message] of elsewhere) {
     const exists = await files.locate(path).then(
       () => true,
       () => false,
     )
     if (exists) lose({ about: path, key: '', message })
   }
-  for (const name of await files.list(folder))
-    if (name.startsWith('models--'))
-      lose({ about: below(folder, name), key: '', message: 'a cache of a Hugging Face library; not imported' })
-  const text = JSON.stringify(models.map(({ source, files: recorded }) => [source, recorded]))
-  const loose = [...sizes.keys()].filter((name) => /\.(?:gguf|bin|safetensors|onnx|ggml)$/i.test(name) && !text.includes(basename(name)))
-  for (const name of loose.slice(0, 1000))
-    lose({ about: below(folder, name), key: '', message: 'no model names this file; write a configuration for it, then import again' })
 }
 
 /** The rules that an operator names: a list in YAML or JSON. */
 export function parseRules(text: string, from: string): Site['rules'] {
-  const value = readYaml(text, from, limits)
+  const value = readYaml(text, from, yamlLimits)
   if (Array.isArray(value)) return schedulingRules(value, from)
   throw usageError(`${from} is not a list of rules: [{"model_name": "…", "min_replicas": 1}]`)
 }

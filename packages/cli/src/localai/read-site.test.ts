@@ -13,7 +13,16 @@ beforeEach(async () => {
 afterEach(() => dir[Symbol.asyncDispose]())
 
 const read = (some: Partial<SiteOptions> = {}) =>
-  readSite({ source: dir.path, env: {}, envFile: undefined, apiKeyFile: undefined, schedulingFile: undefined, only: null, ...some })
+  readSite({
+    source: dir.path,
+    env: {},
+    envFile: undefined,
+    modelsDirectory: undefined,
+    apiKeyFile: undefined,
+    schedulingFile: undefined,
+    only: null,
+    ...some,
+  })
 async function file(name: string, text: string): Promise<string> {
   await writeFile(join(dir.path, name), text)
   return join(dir.path, name)

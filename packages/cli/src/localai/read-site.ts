@@ -17,6 +17,7 @@ export interface SiteOptions {
   readonly source: string
   readonly env: Readonly<Record<string, string | undefined>>
   readonly envFile: string | undefined
+  readonly modelsDirectory: string | undefined
   readonly apiKeyFile: string | undefined
   readonly schedulingFile: string | undefined
   /** Null: all. */
@@ -29,7 +30,7 @@ export async function readSite(options: SiteOptions): Promise<Site> {
   const keys = await readApiKeys(options.apiKeyFile, env)
   const rules = await readRules(options.schedulingFile, env)
   const { source } = options
-  const site = /^https?:\/\//i.test(source) ? await readUrl(source, keys[0] ?? null) : await readDirectory(source)
+  const site = /^https?:\/\//i.test(source) ? await readUrl(source, keys[0] ?? null) : await readDirectory(source, options.modelsDirectory)
   const all = uniqueKeys([...site.keys, ...keys].map((key) => key.reveal()))
   const completed = addEnvironment({ ...site, keys: all }, env)
   return selectParts({ ...completed, rules: [...completed.rules, ...rules] }, options.only)
