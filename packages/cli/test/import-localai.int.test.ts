@@ -3,9 +3,11 @@ import { createHash } from 'node:crypto'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { createServer, type Server } from 'node:http'
 import { dirname, join } from 'node:path'
+import { pathToFileURL } from 'node:url'
 import {
   adminKey,
   type ApiClient,
+  copyLocalAiBackend,
   createProcesses,
   createTestDatabase,
   joinToken,
@@ -35,7 +37,8 @@ const files: Readonly<Record<string, string | Buffer | object>> = {
     'name: llama-3\nbackend: llama-cpp\nparameters: {model: llama-cpp/models/llama.gguf, temperature: 0.6}\ncontext_size: 8192\nf16: true\nmmap: true\n',
   'models/._gallery_llama.yaml': `name: llama-3\nfiles:\n- {filename: llama-cpp/models/llama.gguf, uri: "huggingface://o/r/llama.gguf", sha256: ${'a'.repeat(64)}}\n`,
   'models/vision.yaml':
-    'name: vision\nbackend: llama-cpp\nparameters: {model: vision.gguf}\nmmproj: mm/proj.gguf\nknown_usecases: [chat, vision]\n',
+    'name: vision\nbackend: llama-cpp\nparameters: {model: vision.gguf}\nmmproj: mm/proj.gguf\nknown_usecases: [chat, vision]\nstopwords: ["</s>"]\nroles: {user: "User: "}\ntemplate: {chat: house}\n',
+  'models/house.tmpl': '{{.Input}}\nAssistant:',
   'models/vision.gguf': 'v',
   'models/mm/proj.gguf': 'p',
   'models/embed.yaml': 'name: embed\nbackend: echo\nembeddings: true\nparameters: {model: e.gguf}\n',
@@ -60,7 +63,7 @@ const files: Readonly<Record<string, string | Buffer | object>> = {
   'configuration/runtime_settings.json': {
     threads: 4,
     galleries: [{ name: 'site', url: 'https://gallery.example/models.yaml' }],
-    backend_galleries: [{ name: 'site', url: 'https://gallery.example/backends.yaml' }],
+    backend_galleries: [{ name: 'site', url: 'SITE/backends.yaml' }],
   },
   'configuration/api_keys.json': [clientKey],
   'backends/cpu-llama-cpp/metadata.json': { alias: 'llama-cpp' },
@@ -77,8 +80,11 @@ beforeAll(async () => {
   site = join(directory.path, 'site')
   for (const [path, content] of Object.entries(files)) {
     await mkdir(dirname(join(site, path)), { recursive: true })
-    await writeFile(join(site, path), typeof content === 'string' || Buffer.isBuffer(content) ? content : JSON.stringify(content))
+    const text = typeof content === 'string' || Buffer.isBuffer(content) ? content : JSON.stringify(content).replaceAll('SITE', site)
+    await writeFile(join(site, path), text)
   }
+  await copyLocalAiBackend(join(site, 'image'))
+  await writeFile(join(site, 'backends.yaml'), `- {name: llama-cpp, uri: "${pathToFileURL(join(site, 'image')).href}"}\n`)
   const at = { processes, directory: directory.path, databaseUrl: database.url, natsUrl: nats.url }
   const cluster = await startCluster({ ...at, controllers: 1, args: ['--auto-approve', '--require-api-key'] })
   const [controller] = cluster.controllers
@@ -173,6 +179,24 @@ describe('a data directory', () => {
     expect((await callWith(`${clientKey}x`)).status).toBe(401)
     const refused = await fetch(`${env['MUSTER_URL']}/api/models`, { headers: { authorization: `Bearer ${clientKey}` } })
     expect(refused.status).toBe(403)
+  })
+
+  it('serves chats, streams and embeddings by a backend of LocalAI, with its templates', async () => {
+    const chat = (script: object, more: object = {}) =>
+      api.post('/v1/chat/completions', {
+        model: 'vision',
+        messages: [{ role: 'user', content: `scripted ${JSON.stringify(script)}` }],
+        ...more,
+      })
+    const told = await chat({ tell: 'request' })
+    expect(told.status, told.text).toBe(200)
+    const { choices } = JSON.parse(told.text) as { choices: { message: { content: string } }[] }
+    expect(JSON.parse(choices[0]?.message.content ?? '')).toMatchObject({
+      Prompt: 'User: scripted {"tell":"request"}\nAssistant:',
+      StopPrompts: ['</s>'],
+    })
+    expect((await chat({ tokens: 2 }, { stream: true })).text).toMatch(/token-1[^]*data: \[DONE\]/)
+    expect((await api.post('/v1/embeddings', { model: 'vision', input: 'ab' })).body).toMatchObject({ data: [{ embedding: [2, 0.5, -1] }] })
   })
 
   it('serves files of galleries from the old models directory, without a download', async () => {
