@@ -9,22 +9,21 @@ import { CliError } from '../cli-error.ts'
 import { openUpload } from '../models/upload.ts'
 import { decideModel, type ModelDecision, missingUploads, unfinishedConfig } from './decide-model.pure.ts'
 import type { ImportDeps, Item, PartResult } from './import-item.ts'
-import { checkConfig, type Convert, type ModelPlan, planModel } from './plan-model.pure.ts'
+import { checkConfig, type Convert, type ModelPlan, planModel, type PlanInput } from './plan-model.pure.ts'
 import { toScheduling } from './scheduling.pure.ts'
-import type { Loss, Site } from './site.ts'
+import { type Loss, type Site, textOf } from './site.ts'
 
 /** `imported`: receives the names of all models of the site. */
 export async function importModels(site: Site, imported: Set<string>, deps: ImportDeps): Promise<PartResult> {
   const convert: Convert = await import('@muster/source')
   const rules = new Map(site.rules.map((rule) => [toScheduling(rule.rule).model, rule]))
-  const hashFile = createFileHasher(site)
+  const hashFile = createFileHasher(site, deps.signal)
   const items: Item[] = []
   const losses: Loss[] = []
   /** The reason why the rest is not tried. */
   let stopped: string | null = null
   for (const model of site.models) {
-    const { local, defaults } = site
-    const plan = planModel({ model, local, defaults, rule: rules.get(String(model.source['name'])) }, convert)
+    const plan = planOrRefuse({ model, local: site.local, defaults: site.defaults, rule: rules.get(textOf(model.source['name'])) }, convert)
     imported.add(plan.name)
     losses.push(...plan.losses)
     const result: Result = stopped === null ? await importModel(plan, { ...deps, site, hashFile }) : { outcome: 'failed', message: stopped }
@@ -32,6 +31,16 @@ export async function importModels(site: Site, imported: Set<string>, deps: Impo
     if (result.isLast === true) stopped = `not tried: ${result.message}`
   }
   return { items, losses }
+}
+
+/** The configuration is foreign: whatever the conversion trips over concerns this model alone. */
+function planOrRefuse(input: PlanInput, convert: Convert): ModelPlan {
+  try {
+    return planModel(input, convert)
+  } catch (error) {
+    const { source, from } = input.model
+    return { name: textOf(source['name']), from, config: {}, localFiles: [], problems: [errorMessage(error)], losses: [] }
+  }
 }
 
 type ModelDeps = ImportDeps & Readonly<{ site: Site; hashFile: HashFile }>
@@ -121,24 +130,25 @@ async function provideFiles({ localFiles }: ModelPlan, { hashFile, files, showSt
   const provided: { uri: string; filename: string; sha256: string }[] = []
   for (const filename of localFiles) {
     showStatus(`hashing ${filename}`)
-    const { path, sha256 } = await hashFile(filename).catch((error: unknown) => {
-      throw new Error(`${filename} cannot be read: ${errorMessage(error)}`, { cause: error })
-    })
+    const { path, sha256 } = await hashFile(filename)
+      .catch((error: unknown) => {
+        throw new Error(`${filename} cannot be read: ${errorMessage(error)}`, { cause: error })
+      })
+      .finally(() => showStatus(null))
     provided.push({ uri: files === 'upload' ? `upload:sha256:${sha256}` : pathToFileURL(path).href, filename, sha256 })
   }
-  showStatus(null)
   return provided
 }
 
 type HashFile = (filename: string) => Promise<{ path: string; sha256: string }>
 
 /** Models share files; each is hashed once. */
-function createFileHasher({ local }: Site): HashFile {
+function createFileHasher({ local }: Site, signal: AbortSignal): HashFile {
   const known = new Map<string, Promise<{ path: string; sha256: string }>>()
   const compute = async (filename: string) => {
     const path = await local.locate(filename)
     const hash = createHash('sha256')
-    for await (const chunk of createReadStream(path)) hash.update(chunk)
+    for await (const chunk of createReadStream(path, { signal })) hash.update(chunk)
     return { path, sha256: hash.digest('hex') }
   }
   return (filename) => {

@@ -1,4 +1,5 @@
-import { applySnapshots, findArtifacts, snapshotFiles } from '@muster/source'
+import { applySnapshots, archiveKind, convertFileUri, convertModel, findArtifacts, localAiModelKeys, snapshotFiles } from '@muster/source'
+import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { checkConfig, type Convert, planModel } from './plan-model.pure.ts'
 import { foldersOf, type Mapping, type SiteModel, type SiteRule } from './site.ts'
@@ -148,6 +149,20 @@ describe('a plan', () => {
       problems: ['bad: not here'],
       losses: [{ about: 'm', key: 'idle', message: 'not needed' }],
     })
+  })
+
+  it('never throws, whatever a file says', () => {
+    const real: Convert = { applySnapshots, archiveKind, convertFileUri, convertModel, findArtifacts, snapshotFiles }
+    const keys = [...new Set(localAiModelKeys.map(({ key }) => key.split('.')[0] ?? '')), 'files', 'scheduling']
+    const files = fc.array(fc.record({ filename: fc.string({ minLength: 1 }), uri: fc.string(), sha256: fc.string() }), { maxLength: 3 })
+    fc.assert(
+      fc.property(fc.dictionary(fc.constantFrom(...keys), fc.jsonValue({ maxDepth: 3 })), files, (source, recorded) => {
+        const { config, problems } = plan(source, { files: recorded, by: real })
+        expect(problems.every((problem) => problem.length > 0)).toBe(true)
+        checkConfig(config)
+      }),
+      { numRuns: 500 },
+    )
   })
 
   it('is checked as a controller would', () => {
