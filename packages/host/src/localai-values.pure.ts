@@ -48,6 +48,9 @@ export const toLogFormat: TranslateValue = (value) => [value.toLowerCase() === '
 /** LocalAI's `disable` has no equivalent: a build is always chosen. */
 export const toCapability: TranslateValue = (value) => (value === 'disable' ? null : [value])
 
+/** The check stays, as a warning. */
+export const toDiskCheck: TranslateValue = (value) => [isOff(value) ? 'warn' : 'refuse']
+
 /** One active backend is one replica on the machine. */
 export const toSingleReplica: TranslateValue = (value) => (isOff(value) ? null : ['1'])
 
