@@ -173,9 +173,10 @@ export const directions: readonly Direction[] = [
   },
   {
     from: ['packages/cli/src/**'],
-    except: ['packages/cli/src/{serve,pack,explain,galleries}/**'],
+    except: ['packages/cli/src/{serve,pack,explain,galleries,localai}/**'],
     never: ['@muster/!(protocol|host)'],
-    because: 'a client command needs nothing but the HTTP API; only serve, pack, explain and galleries do work in their own process',
+    because:
+      'a client command needs nothing but the HTTP API; only serve, pack, explain, galleries and localai do work in their own process',
   },
   {
     from: ['packages/cli/src/{serve,pack}/**'],

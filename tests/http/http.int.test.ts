@@ -1,4 +1,5 @@
 // Access rights of every route, and the answers to invalid input.
+import { createHash } from 'node:crypto'
 import { connect } from 'node:net'
 import {
   adminKey,
@@ -181,6 +182,21 @@ describe('keys', () => {
     expect((await cluster.api.delete(`/api/keys/${id}`)).status).toBe(204)
     await expect.poll(async () => (await reader.get('/api/nodes')).status, { timeout: 3_000 }).toBe(401)
     expect((await cluster.api.delete(`/api/keys/${id}`)).status).toBe(404)
+  })
+
+  it('may be keys that clients already have, stored by their hash, once', async () => {
+    const secret = 'sk-an-old-key'
+    const secret_hash = createHash('sha256').update(secret).digest('hex')
+    const made = await cluster.api.post('/api/keys', { name: 'old client', scope: 'read', secret_hash })
+    expect(made).toMatchObject({ status: 201, body: { name: 'old client', scope: 'read', key: null } })
+    expect((await createApiClient(cluster.url, secret).get('/api/nodes')).status).toBe(200)
+    expect((await createApiClient(cluster.url, secret_hash).get('/api/nodes')).status).toBe(401)
+    const again = await cluster.api.post('/api/keys', { name: 'other', scope: 'admin', secret_hash })
+    expect(again).toMatchObject({ status: 200, body: { id: made.body['id'], name: 'old client', scope: 'read', key: null } })
+    for (const wrong of [secret_hash.toUpperCase(), 'abc', 7])
+      expect((await cluster.api.post('/api/keys', { name: 'x', scope: 'read', secret_hash: wrong })).status).toBe(400)
+    const reader = createApiClient(cluster.url, secret)
+    expect((await reader.post('/api/keys', { name: 'x', scope: 'read', secret_hash: 'f'.repeat(64) })).status).toBe(403)
   })
 
   it('cannot all be removed: the last admin key stays', async () => {

@@ -7,6 +7,7 @@ import { chat } from './commands/chat.ts'
 import { controller, join, natsConfig, up, worker } from './commands/serve.ts'
 import { doctor } from './commands/doctor.ts'
 import { galleries } from './commands/galleries.ts'
+import { importCommands } from './commands/import.ts'
 import { keys, loginLink } from './commands/keys.ts'
 import { models } from './commands/models.ts'
 import { nodes } from './commands/nodes.ts'
@@ -42,7 +43,7 @@ export function createProgram(shell: Shell): Command {
   program.commandsGroup('Run:')
   for (const define of [up, controller, worker, join, natsConfig]) define(program, shell)
   program.commandsGroup('Use:')
-  for (const define of [status, nodes, backends, models, chat, galleries, ops, pack, keys, settings, loginLink, doctor]) {
+  for (const define of [status, nodes, backends, models, chat, galleries, ops, pack, keys, settings, loginLink, importCommands, doctor]) {
     if (typeof define === 'function') define(program, shell)
     else addClientCommand(program, shell, define)
   }

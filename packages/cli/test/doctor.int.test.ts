@@ -53,6 +53,24 @@ function scriptHealthy(): void {
 }
 
 describe('doctor', () => {
+  it('shows which variables of LocalAI are used, and which have no effect, without their values', async () => {
+    const token = 'a-token-of-the-old-site'
+    const { code, report } = await doctor([], {
+      LOCALAI_REGISTRATION_TOKEN: token,
+      LOCALAI_NODE_LABELS: 'rack=b2',
+      LOCALAI_UPLOAD_LIMIT: '15',
+      LOCALAI_P2P: 'true',
+    })
+    expect(code).toBe(0)
+    expect(report.checks.filter(({ name }) => name === 'localai').map(({ level, found }) => `${level} ${found.split(':')[0]}`)).toEqual([
+      'ok LOCALAI_NODE_LABELS is read as --labels',
+      'warn LOCALAI_P2P is not supported',
+      'ok LOCALAI_REGISTRATION_TOKEN is read as --join-token and --token',
+      'ok LOCALAI_UPLOAD_LIMIT has no effect',
+    ])
+    expect(JSON.stringify(report)).not.toContain(token)
+  })
+
   it('finds nothing wrong with a machine on which nothing was started yet', async () => {
     const { code, report, check } = await doctor()
     expect(report.checks.filter(({ level }) => level === 'fail')).toEqual([])

@@ -2,6 +2,7 @@
 // from the same definitions, so that the three cannot differ.
 import { readFileSync } from 'node:fs'
 import { formatSettingDuration } from './amounts.ts'
+import { findLocalAiValue, UntranslatableValue } from './localai-names.ts'
 import { type Setting, type SettingKind, SettingsError } from './setting-kinds.ts'
 import { type FileEntry, readSettingsFile, type SettingsFile } from './settings-file.ts'
 import { errorMessage } from './error-code.ts'
@@ -122,7 +123,17 @@ function fromEnvironment(setting: Setting<unknown>, { env, readFile = readText }
   }
   // Shells and compose files leave a variable out by setting it to empty; an empty secret is a mistake.
   const from = [name, ...setting.aliases].find((each) => env[each] !== undefined && (isSecret || env[each] !== ''))
-  return from === undefined ? null : { from, values: splitIfMany(setting, env[from] ?? '') }
+  return from === undefined ? fromLocalAi(setting, env) : { from, values: splitIfMany(setting, env[from] ?? '') }
+}
+
+/** Names of LocalAI come last in the environment. */
+function fromLocalAi(setting: Setting<unknown>, env: SettingsSources['env']): RawValue | null {
+  try {
+    return findLocalAiValue(setting.flag, env)
+  } catch (error) {
+    if (!(error instanceof UntranslatableValue)) throw error
+    throw refusal(setting, error.from, error.message)
+  }
 }
 
 function fromFile(setting: Setting<unknown>, entry: FileEntry | undefined): RawValue | null {

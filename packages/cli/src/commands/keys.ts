@@ -40,21 +40,25 @@ const keysCreate: ClientCommand = {
     new Option('--scope <scope>', 'inference: use models · read: look at everything · admin: change everything')
       .choices(Scope.options)
       .makeOptionMandatory(),
+    new Option('--secret-hash <sha256>', 'store a key that its client already has, by the SHA-256 of the key in hex'),
   ],
   examples: ['muster keys create --name ci --scope inference', 'KEY=$(muster keys create --name ci --scope read -o json | jq -r .key)'],
   run: async ({ api, print, option }) => {
-    const request = keyRoutes.create.body?.safeParse({ name: option('name'), scope: option('scope') })
-    if (request?.success !== true) throw usageError('--name must be 1 to 255 characters')
+    const request = keyRoutes.create.body?.safeParse({ name: option('name'), scope: option('scope'), secret_hash: option('secretHash') })
+    if (request?.success !== true) {
+      const isHash = request?.error.issues[0]?.path[0] === 'secret_hash'
+      throw usageError(isHash ? '--secret-hash must be 64 lower-case hex digits' : '--name must be 1 to 255 characters')
+    }
     const { raw, body } = await api.call(keyRoutes.create, { body: request.data })
     print.result(raw, () =>
       renderFields([
         ['Name', body.name],
         ['Id', body.id],
         ['Scope', body.scope],
-        ['Key', body.key],
+        ...(body.key === null ? [] : [['Key', body.key] as const]),
       ]),
     )
-    print.remark('store the key now: it is not shown again')
+    if (body.key !== null) print.remark('store the key now: it is not shown again')
   },
 }
 

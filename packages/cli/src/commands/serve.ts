@@ -4,6 +4,7 @@ import { type Command, Option } from 'commander'
 import {
   createLog,
   defineSettings,
+  describeLocalAiNames,
   environmentName,
   type ExplainedSetting,
   type Log,
@@ -13,6 +14,7 @@ import {
 } from '@muster/host'
 import { usageError } from '../cli-error.ts'
 import { createPrinter } from '../output/terminal.ts'
+import { logLocalAiNames } from '../serve/localai-names.ts'
 import type { Service } from '../serve/run-service.ts'
 import { type GivenFlag, givenFlags, neededSetting, settingOption } from '../serve/setting-options.ts'
 import {
@@ -189,5 +191,6 @@ async function prepareService<S extends Settings>(
   const { settings: logging, explained: explainedLog } = await loadSettings(logSettings, { values, env })
   const { settings, dataDir, explained } = await loadSettings(own, { values, env })
   const log = createLog({ level: logging.logLevel, format: logging.logFormat, stream: process.stderr })
+  logLocalAiNames(describeLocalAiNames(env, [...explained, ...explainedLog]), log)
   return { settings, explained: [...explained, ...explainedLog], given: givenFlags({ ...own, ...logSettings }, values), dataDir, log }
 }

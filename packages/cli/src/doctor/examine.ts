@@ -1,7 +1,8 @@
 // All checks of `muster doctor`, with the settings that a start would use.
-import { resolveSettings } from '@muster/host'
+import { describeLocalAiNames, type ExplainedSetting, resolveSettings } from '@muster/host'
 import type { OptionValues } from '../commands/command.ts'
-import { isBusOpen, loadControllerSettings, type LoadOptions, loadSettings } from '../serve/settings.ts'
+import { localAiChecks } from '../serve/localai-names.ts'
+import { isBusOpen, loadControllerSettings, type LoadOptions, loadSettings, loadWorkerSettings, logSettings } from '../serve/settings.ts'
 import { dataDirOf, type Shell } from '../shell.ts'
 import { adminKeyCheck, clockSkewCheck, controllerCheck, modelsCheck } from './controller-checks.ts'
 import { busCheck } from './bus-check.ts'
@@ -37,7 +38,9 @@ async function checksFor(values: OptionValues, shell: Shell): Promise<{ machineC
     adminKeyCheck(known),
     modelsCheck(known),
   ]
-  return { machineChecks, clusterChecks }
+  const hasLocalAi = describeLocalAiNames(env, []).length > 0
+  const uses = hasLocalAi ? describeLocalAiNames(env, await explainAll({ values, env })) : []
+  return { machineChecks: [...machineChecks, ...localAiChecks(uses)], clusterChecks }
 }
 
 /** A bad setting is a finding; the other checks then use the defaults. */
@@ -52,4 +55,14 @@ async function readSettings(options: LoadOptions) {
     if (!(problem instanceof Error)) throw problem
     return { settings: resolveSettings(definitions, { flags: {}, env: {} }), given: {}, problem }
   }
+}
+
+/** The settings of every command, because the environment of a machine is often shared by its services. */
+async function explainAll(options: LoadOptions): Promise<ExplainedSetting[]> {
+  const explained: ExplainedSetting[] = []
+  for (const definitions of [await loadControllerSettings(), await loadWorkerSettings(), logSettings]) {
+    const loaded = await loadSettings(definitions, options).catch((): null => null)
+    explained.push(...(loaded?.explained ?? []))
+  }
+  return explained
 }

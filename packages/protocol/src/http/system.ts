@@ -137,10 +137,21 @@ export const keyRoutes = {
     method: 'POST',
     path: '/api/keys',
     access: 'admin',
-    summary: 'Create a key; it is shown once',
-    body: z.strictObject({ name: plainText(255).min(1), scope: Scope }),
-    response: KeyView.extend({ key: z.string() }),
+    summary: 'Create a key, which is shown once; or store a key of your own by its hash',
+    body: z.strictObject({
+      name: plainText(255).min(1),
+      scope: Scope,
+      /** Identifies a secret that clients already have, which is never sent. */
+      secret_hash: z
+        .string()
+        .regex(/^[0-9a-f]{64}$/, 'a secret_hash is the SHA-256 of the secret: 64 lower-case hex digits')
+        .optional(),
+    }),
+    /** `key` is null when the secret was given by its hash. */
+    response: KeyView.extend({ key: z.string().nullable() }),
     status: 201,
+    /** A key with this hash exists; it keeps its name and its scope. */
+    otherStatus: 200,
   }),
   remove: route({
     method: 'DELETE',

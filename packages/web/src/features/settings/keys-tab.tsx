@@ -76,7 +76,7 @@ function NewKeySheet({ onClose }: { readonly onClose: () => void }) {
     mutationFn: () => call(keyRoutes.create, { body: { name: name.trim(), scope } }),
     onSuccess: () => client.invalidateQueries({ queryKey: keysQuery.queryKey }),
   })
-  if (create.data !== undefined) return <CreatedKey created={create.data} onClose={onClose} />
+  if (create.data !== undefined) return <CreatedKey created={{ ...create.data, key: create.data.key ?? '' }} onClose={onClose} />
   return (
     <Dialog title="Create key" place="sheet" onClose={onClose} isKept={create.isPending}>
       <Form id="new-key" className="flex flex-col gap-4" onSubmit={() => create.mutate()}>
