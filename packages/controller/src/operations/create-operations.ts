@@ -39,14 +39,14 @@ const maxQuietMs = 5_000
 
 export function createOperations(deps: OperationsDeps) {
   const { bus, store, settings, holder, random, clock, log } = deps
-  const { intents, pulses } = store
+  const { intents, pins, pulses } = store
   const timeouts = { installMs: settings.backendInstallTimeout, upgradeMs: settings.backendUpgradeTimeout }
   const retry = { baseMs: settings.opRetryBase, maxMs: settings.opRetryMax, maxAttempts: settings.opMaxAttempts }
   const stallMs = settings.opStallTimeout
   const quietMs = Math.min(maxQuietMs, stallMs / 4)
   const advance = createAdvance({ intents, retry, onSettled: deps.onSettled, random, clock, log })
   const send = createSend({ bus, pulses, advance, holder, step: deps.step, clock, log })
-  const query = createQuery({ bus, pulses, intents, advance, quietMs, stallMs, log })
+  const query = createQuery({ bus, pulses, intents, pins, advance, quietMs, stallMs, log })
   const work = createIntentWork({
     ...{ intents, advance, send, query, holder, timeouts, quietMs, clock, log },
     withdrawFromAgents: () => store.reopen.withdrawFromAgents(),
@@ -56,7 +56,7 @@ export function createOperations(deps: OperationsDeps) {
   const progressFeed = createProgressFeed({ operations: store.operations, clock, log })
   const recordProgress = { intent: (ticks: readonly ProgressTick[]) => intents.recordProgress(ticks), load: deps.recordLoadProgress }
   const cache = createProgressCache({ recordProgress, onTicks: progressFeed.onTicks, clock, log })
-  const results = createResults({ intents, advance, settleProgress: cache.settle, log })
+  const results = createResults({ intents, pins, advance, settleProgress: cache.settle, log })
   const view = (operation: OperationRecord): OperationView => bars.raise(viewOperation(operation, cache.latest), operation.progress)
 
   return {

@@ -15,6 +15,7 @@ import { ModelRemovalStore } from './model-removals.ts'
 import { ModelSubmissionStore } from './model-submissions.ts'
 import { NodeStore } from './nodes.ts'
 import { OperationStore } from './operations.ts'
+import { PinStore } from './pins.ts'
 import { PlacementStore } from './placement.ts'
 import { PulseStore } from './pulses.ts'
 import { createRowReader } from './readable-rows.ts'
@@ -50,6 +51,7 @@ export function createStore(db: Kysely<Database>, log: Log = silentLog) {
     models: new ModelStore(db),
     nodes: new NodeStore(db),
     operations: new OperationStore(db, reader),
+    pins: new PinStore(db),
     placement: new PlacementStore(db),
     pulses: new PulseStore(db),
     reopen: new ReopenStore(db),
