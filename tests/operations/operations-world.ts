@@ -49,14 +49,16 @@ export interface OperationsWorldOptions {
   readonly flags?: Readonly<Record<string, string | boolean>>
   readonly log?: Log
 }
-/** A whole worker, its journal included; only what installing means is scripted. */
-export interface ScriptedWorker {
+export interface RunningWorker {
   readonly id: NodeId
   readonly name: string
-  readonly installer: ScriptedInstaller
   stop(): Promise<void>
   /** The same data directory and installer, another process life. */
   start(): Promise<void>
+}
+/** A whole worker, its journal included; only what installing means is scripted. */
+export interface ScriptedWorker extends RunningWorker {
+  readonly installer: ScriptedInstaller
 }
 export interface WireWorker {
   readonly id: NodeId
@@ -136,6 +138,8 @@ export async function startOperationsWorld(options: OperationsWorldOptions) {
     /** An image in the registry, and its entry in the gallery. Its digest. */
     publish: publisher(registry, gallery),
     addWorker: (name: string, workerFlags: Readonly<Record<string, string>> = {}) => addWorker({ name, flags: workerFlags }, base),
+    /** A worker that installs what its sources have. */
+    addInstallingWorker: (name: string) => startOneWorker({ name, flags: {} }, base),
     addLegacyWorker: (name: string, legacy: Omit<LegacyWorkerOptions, 'bus' | 'nodeId'> = {}) => addLegacyWorker(name, legacy, base),
     addWireWorker: (name: string, fields: Readonly<Record<string, unknown>> = {}) => addWireWorker({ name, fields }, base),
     ...callsTo(api),
@@ -212,10 +216,18 @@ function callsTo(api: (index?: number) => ApiClient) {
   }
 }
 
-async function addWorker(
-  { name, flags }: { name: string; flags: Readonly<Record<string, string>> },
+type AddedWorker = Readonly<{ name: string; flags: Readonly<Record<string, string>> }>
+
+async function addWorker(added: AddedWorker, world: World): Promise<ScriptedWorker> {
+  const installer = createScriptedInstaller()
+  return { ...(await startOneWorker({ ...added, installer }, world)), installer }
+}
+
+/** With an installer of its own unless one is given. */
+async function startOneWorker(
+  { name, flags, ...installer }: AddedWorker & { readonly installer?: ScriptedInstaller },
   world: World,
-): Promise<ScriptedWorker> {
+): Promise<RunningWorker> {
   const { controllers, directory, connect, ending } = world
   const url = controllers[0]?.url ?? ''
   const dataDir = await openDataDir({ path: join(directory, `worker-${name}`), role: 'worker' })
@@ -224,13 +236,12 @@ async function addWorker(
     env: {},
   })
   world.ownKeys.add((await loadNodeKey(dataDir)).publicKey)
-  const installer = createScriptedInstaller()
   let worker: Worker | null = null
   const start = async (): Promise<void> => {
     worker = await startWorker({
       settings,
       dataDir,
-      installer,
+      ...installer,
       log: silentLog,
       clock: systemClock,
       connectBus: () => connect(`worker-${name}-${Math.random().toString(36).slice(2)}`),
@@ -248,7 +259,7 @@ async function addWorker(
   const id = await waitFor(() => worker?.nodeId(), { what: `${name} to register` })
   await untilHealthy(world, id)
   return {
-    ...{ id, name, installer, start },
+    ...{ id, name, start },
     async stop() {
       await stop()
       // Its goodbye is stored a moment later.

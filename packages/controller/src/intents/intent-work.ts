@@ -14,9 +14,10 @@ import {
 } from '@muster/protocol'
 import type { IntentRecord } from '../store/intent-rows.ts'
 import type { ClaimedIntent, IntentStore, Read } from '../store/intents.ts'
+import type { PinStore } from '../store/pins.ts'
 import { claimLeaseMs, createEngine, createLanes, type Engine } from '../work/engine.ts'
 import type { WorkKey } from '../work/exchange.ts'
-import { eventOfEnd, isOfOtherGeneration, isSatisfied } from './intents.pure.ts'
+import { digestToPin, eventOfEnd, isOfOtherGeneration, isSatisfied } from './intents.pure.ts'
 import { createHeldRequests, isAsyncWorker } from './legacy.ts'
 import type { Query, Send } from './send.ts'
 
@@ -247,6 +248,7 @@ const keyOf = ({ nodeId, backend }: Pick<Intent, 'nodeId' | 'backend'>): string 
 
 interface ResultsDeps {
   readonly intents: IntentStore
+  readonly pins: Pick<PinStore, 'pin'>
   readonly advance: Advance
   /** Stores the last known progress: an end keeps the bytes that the row has. */
   readonly settleProgress: (keys: readonly WorkKey[]) => Promise<void>
@@ -255,27 +257,48 @@ interface ResultsDeps {
 
 type Result = Readonly<{ nodeId: NodeId; reply: OpStatusReply }>
 
+/** The row with the digest that this report gives to its operation. It is stored before the report settles the intent. */
+export async function withPin<Row extends IntentRecord>(row: Row, reply: OpStatusReply, pins: Pick<PinStore, 'pin'>): Promise<Row> {
+  const digest = digestToPin(row, reply)
+  if (digest === null) return row
+  const { nodeId, backend, generation } = row.intent
+  return { ...row, plan: { ...row.plan, digest: await pins.pin({ nodeId, backend, generation, digest }) } }
+}
+
+type ConcernedIntent = Readonly<{ record: IntentRecord; reply: OpStatusReply; now: number }>
+
 const maxPending = 20_000
 
 /**
  * Settles intents by reports of workers: the result of an operation, and the inventory of a node. Every controller receives
  * both; the first to write wins.
  */
-export function createResults({ intents, advance, settleProgress, log }: ResultsDeps) {
+export function createResults({ intents, pins, advance, settleProgress, log }: ResultsDeps) {
   let queue: Result[] = []
   let isDraining = false
 
+  const findConcerned = async (keys: readonly WorkKey[], results: readonly Result[]): Promise<ConcernedIntent[]> => {
+    const { rows, now } = await intents.findByOps(keys)
+    return results.flatMap(({ nodeId, reply }) => {
+      const record = rows.find(({ intent }) => intent.nodeId === nodeId && intent.opId === reply.op_id)
+      return record === undefined || isOfOtherGeneration(record.intent, reply) ? [] : [{ record, reply, now }]
+    })
+  }
+  const settleOne = async ({ record, reply, now }: ConcernedIntent): Promise<void> => {
+    const { plan } = await withPin(record, reply, pins)
+    const event = eventOfEnd(plan, reply)
+    if (event !== null) await advance({ record, event, now })
+  }
   const settle = async (results: readonly Result[]): Promise<void> => {
     const keys = results.map(({ nodeId, reply }) => ({ nodeId, opId: reply.op_id }))
     await settleProgress(keys)
-    const found = await intents.findByOps(keys)
-    const moving = results.flatMap(({ nodeId, reply }) => {
-      const event = eventOfEnd(reply)
-      const record = found.rows.find(({ intent }) => intent.nodeId === nodeId && intent.opId === reply.op_id)
-      if (event === null || record === undefined || isOfOtherGeneration(record.intent, reply)) return []
-      return [advance({ record, event, now: found.now })]
-    })
-    await Promise.all(moving)
+    const concerned = await findConcerned(keys, results)
+    // One pin per operation covers all its nodes.
+    const unpinned = new Map(
+      concerned.filter(({ record, reply }) => digestToPin(record, reply) !== null).map((each) => [each.reply.op_id, each]),
+    )
+    for (const { record, reply } of unpinned.values()) await withPin(record, reply, pins)
+    await Promise.all((unpinned.size === 0 ? concerned : await findConcerned(keys, results)).map(settleOne))
   }
   const drain = async (): Promise<void> => {
     isDraining = true

@@ -15,7 +15,7 @@ import {
 import fc from 'fast-check'
 import { describe, expect, it } from 'vitest'
 import { nothingToFetch, type Plan } from '../store/intent-rows.ts'
-import { againInMs, eventOfCancel, eventOfEnd, eventOfReply, eventOfStatus, isSatisfied } from './intents.pure.ts'
+import { againInMs, digestToPin, eventOfCancel, eventOfEnd, eventOfReply, eventOfStatus, isSatisfied } from './intents.pure.ts'
 
 const digest = (n: number): Digest => Digest.parse(`sha256:${String(n).repeat(64)}`)
 const llama = BackendName.parse('llama')
@@ -77,11 +77,32 @@ describe('a report about the end of the work', () => {
     ['waiting there', said('accepted'), null],
     ['running', said('running'), null],
   ])('%s', (_, reply, want) => {
-    expect(eventOfEnd(reply)).toEqual(want)
+    expect(eventOfEnd(nothingToFetch, reply)).toEqual(want)
   })
 
   it('that failed without a reason is recorded as such, and tried again', () => {
-    expect(eventOfEnd(said('failed'))).toMatchObject({ type: 'failed', failure: { code: 'internal', retry: 'backoff' } })
+    expect(eventOfEnd(nothingToFetch, said('failed'))).toMatchObject({ type: 'failed', failure: { code: 'internal', retry: 'backoff' } })
+  })
+
+  const path = { ...nothingToFetch, uri: 'file:///srv/llama' }
+  it.each<[string, Digest | null, OpStatusReply, string]>([
+    ['the pinned content', digest(1), said('succeeded', { source_digest: digest(1) }), 'succeeded'],
+    ['other content than the pinned one', digest(1), said('succeeded', { source_digest: digest(2) }), 'integrity never'],
+    ['nothing read: any intact version is enough', digest(1), said('succeeded', { digest: digest(2) }), 'succeeded'],
+    ['no content is pinned', null, said('succeeded', { source_digest: digest(2) }), 'succeeded'],
+  ])('of a path on the node: %s', (_, pinned, reply, want) => {
+    const event = eventOfEnd({ ...path, digest: pinned }, reply)
+    expect(event?.type === 'failed' ? `${event.failure.code} ${event.failure.retry}` : event?.type).toBe(want)
+  })
+
+  it.each<[string, Digest | null, OpStatusReply, Digest | null]>([
+    ['read from the source', null, said('succeeded', { generation: 7, source_digest: digest(2) }), digest(2)],
+    ['pinned before', digest(1), said('succeeded', { source_digest: digest(2) }), null],
+    ['nothing read from the source', null, said('succeeded', { digest: digest(2) }), null],
+    ['not installed', null, said('failed', { failure, source_digest: digest(2) }), null],
+    ['of another intent', null, said('succeeded', { generation: 6, source_digest: digest(2) }), null],
+  ])('pins the operation to its content: %s', (_, pinned, reply, want) => {
+    expect(digestToPin({ intent: working(), plan: { ...path, digest: pinned } }, reply)).toBe(want)
   })
 })
 
@@ -104,11 +125,11 @@ describe('a status query', () => {
     ['the look before was long ago: nobody watched', working(), 100_000, same, 'moved'],
     ['it waits for its next try already', waiting, 199_000, same, null],
   ])('%s', (...[, intent, polledAt, reply, want]) => {
-    expect(eventOfStatus({ intent, bytes: downloading, polledAt }, reply, facts)?.type ?? null).toBe(want)
+    expect(eventOfStatus({ intent, plan: nothingToFetch, bytes: downloading, polledAt }, reply, facts)?.type ?? null).toBe(want)
   })
 
   it('A19 a stall may continue on the worker; its message has the time and the bytes', () => {
-    const event = eventOfStatus({ intent: working(), bytes: downloading, polledAt: 199_000 }, same, facts)
+    const event = eventOfStatus({ intent: working(), plan: nothingToFetch, bytes: downloading, polledAt: 199_000 }, same, facts)
     expect(event).toMatchObject({ type: 'failed', epoch: 3, mayRun: true, failure: { code: 'timeout', retry: 'backoff' } })
     expect(event).toHaveProperty(
       'failure.message',
@@ -117,7 +138,9 @@ describe('a status query', () => {
   })
 
   it('a command that the worker does not know is sent again a little later', () => {
-    expect(eventOfStatus({ intent: working(), bytes: quiet, polledAt: null }, said('unknown'), facts)).toEqual(unknown)
+    expect(eventOfStatus({ intent: working(), plan: nothingToFetch, bytes: quiet, polledAt: null }, said('unknown'), facts)).toEqual(
+      unknown,
+    )
   })
 })
 
@@ -139,6 +162,10 @@ describe('an inventory that fulfills an intent', () => {
     ['this version was asked for', working(), plan({ exact: true }), list({ llama: digest(2) }, 7), false],
     ['this version is there', working(), plan({ exact: true }), list({ llama: digest(1) }, 7), true],
     ['not installed', working(), plan(), list({}, 7), false],
+    ['from a path, of unknown content', working(), plan({ uri: 'file:///a', digest: null }), list({ llama: digest(1) }, 7), false],
+    ['from a path, of the pinned content', working(), plan({ uri: 'file:///a' }), list({ llama: digest(1) }, 7), true],
+    ['from a path, of other content', working(), plan({ uri: 'file:///a' }), list({ llama: digest(2) }, 7), false],
+    ['from a path, by an old worker', working(), plan({ uri: 'file:///a', digest: null }), list({ llama: digest(2) }), true],
     ['by its concrete name', working(), plan({ name: BackendName.parse('cpu-llama') }), list({ 'cpu-llama': digest(1) }, 7), true],
     ['A9 listed before the worker knew of this intent', working(), plan(), list({ llama: digest(1) }, 6), false],
     ['A9 unknown to the worker', working(), plan(), { ...list({ llama: digest(1) }), generations: {} }, false],
@@ -170,7 +197,7 @@ describe('a cancel request', () => {
     ['of unknown work', said('unknown'), { type: 'unknown_to_worker', againInMs: 0 }],
     ['of another generation', said('succeeded', { generation: 6 }), { type: 'unknown_to_worker', againInMs: 0 }],
   ])('%s', (_, reply, want) => {
-    expect(eventOfCancel(cancelling, reply)).toEqual(want)
+    expect(eventOfCancel({ intent: cancelling, plan: nothingToFetch }, reply)).toEqual(want)
   })
 })
 
@@ -199,7 +226,7 @@ it('the same reply, decided and applied twice, is the same as once', () => {
   fc.assert(
     fc.property(intents, replies, fc.constantFrom(null, 199_000), (intent, reply, polledAt) => {
       const apply = (before: Intent): Intent => {
-        const event = eventOfStatus({ intent: before, bytes, polledAt }, reply, limits)
+        const event = eventOfStatus({ intent: before, plan: nothingToFetch, bytes, polledAt }, reply, limits)
         return event === null ? before : (stepIntent(before, event, step) ?? before)
       }
       const once = apply(intent)

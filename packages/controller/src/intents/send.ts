@@ -13,10 +13,11 @@ import {
 } from '@muster/protocol'
 import type { IntentRecord } from '../store/intent-rows.ts'
 import type { ClaimedIntent, IntentStore } from '../store/intents.ts'
+import type { PinStore } from '../store/pins.ts'
 import type { PulseStore } from '../store/pulses.ts'
 import { tickOf } from '../work/exchange.pure.ts'
 import { queryStatus, requestCancel, requestErrorOf, type RequestLimits } from '../work/exchange.ts'
-import type { Advance, IntentLimits } from './intent-work.ts'
+import { type Advance, type IntentLimits, withPin } from './intent-work.ts'
 import { againInMs, eventOfCancel, eventOfEnd, eventOfReply, eventOfStatus, isInProgress } from './intents.pure.ts'
 import { isAsyncWorker, lateReplyMs, needsForcedInstall, openRequest, queryLegacyWorker, sendForcedInstall } from './legacy.ts'
 
@@ -140,6 +141,7 @@ export interface QueryDeps {
   readonly bus: Bus
   readonly pulses: Pick<PulseStore, 'recordAnswered'>
   readonly intents: Pick<IntentStore, 'recordProgress'>
+  readonly pins: Pick<PinStore, 'pin'>
   readonly advance: Advance
   readonly limits: Pick<IntentLimits, 'quietMs' | 'stallMs'>
   readonly log: Log
@@ -167,10 +169,12 @@ export function createQuery(deps: QueryDeps): Query {
 
 type QueryMeans = QueryDeps & { readonly request: RequestLimits }
 
-async function query(row: ClaimedIntent, now: number, { bus, intents, advance, limits, log, request }: QueryMeans): Promise<void> {
+async function query(row: ClaimedIntent, now: number, means: QueryMeans): Promise<void> {
+  const { bus, intents, pins, advance, limits, log, request } = means
   const { intent, bytes } = row
   const reply = await queryStatus(bus, intent, request)
-  const event = eventOfStatus(row, reply, { now, quietMs: limits.quietMs, stallMs: limits.stallMs })
+  const { quietMs, stallMs } = limits
+  const event = eventOfStatus(await withPin(row, reply, pins), reply, { now, quietMs, stallMs })
   if (event === null) return
   const moved = await advance({ record: row, event, now })
   if (reply.state === 'running' && event.type === 'moved') await intents.recordProgress([tickOf(intent, bytes, reply)])
@@ -181,13 +185,14 @@ async function query(row: ClaimedIntent, now: number, { bus, intents, advance, l
   log.warn('intent stalled; cancelling it on the worker', { node, op, epoch, backend })
   // The intent already waits for its next attempt, so the end of this one changes nothing, unless it succeeded.
   const last = await requestCancel(bus, intent, request)
-  const end = last.state === 'succeeded' ? eventOfEnd(last) : null
+  const end = last.state === 'succeeded' ? eventOfEnd((await withPin(row, last, pins)).plan, last) : null
   if (end !== null) await advance({ record: row, event: end, now })
 }
 
-async function cancel(row: ClaimedIntent, now: number, { bus, advance, request }: QueryMeans): Promise<void> {
+async function cancel(row: ClaimedIntent, now: number, { bus, pins, advance, request }: QueryMeans): Promise<void> {
   const { nodeId, replaced } = row.intent
   for (const opId of replaced) if (isInProgress(await requestCancel(bus, { nodeId, opId }, request))) return
-  const event = eventOfCancel(row.intent, await requestCancel(bus, row.intent, request))
+  const reply = await requestCancel(bus, row.intent, request)
+  const event = eventOfCancel(await withPin(row, reply, pins), reply)
   if (event !== null) await advance({ record: row, event, now })
 }

@@ -3,7 +3,8 @@
 import { stillInstallingMessage, isOpen, viewOpenIntent, stepIntent, type Intent, type IntentEvent } from '@muster/protocol'
 import { BackendName, NodeId, OperationId } from '@muster/protocol'
 import { describe, expect, it } from 'vitest'
-import { eventOfEnd, eventOfStatus } from './intents.pure.ts'
+import { nothingToFetch } from '../store/intent-rows.ts'
+import { eventOfStatus } from './intents.pure.ts'
 
 const timeoutMs = 2_000
 const stallMs = 120_000
@@ -52,7 +53,7 @@ function live(from: Intent, beganAt: number, workMs: number): { intent: Intent; 
         ? { op_id, generation, epoch, state: 'succeeded' as const }
         : { op_id, generation, epoch, state: 'running' as const, phase: 'downloading' as const, current, total: 1_000 }
       const bytes = { phase: 'downloading' as const, fileName: '', current: 0, total: 1_000, percentage: 0, seq: null }
-      move(eventOfEnd(reply) ?? eventOfStatus({ intent, bytes, polledAt }, reply, { now, quietMs, stallMs }))
+      move(eventOfStatus({ intent, plan: nothingToFetch, bytes, polledAt }, reply, { now, quietMs, stallMs }))
       polledAt = now
     }
     if (isOpen(intent)) shown.push({ at: now - beganAt, status: viewOpenIntent(intent, healthy, true).status, attempts: intent.attempts })

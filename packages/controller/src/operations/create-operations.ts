@@ -51,11 +51,11 @@ const limitsOf = (settings: OperationsDeps['settings']): IntentLimits =>
 
 export function createOperations(deps: OperationsDeps) {
   const { bus, store, settings, holder, random, clock, log } = deps
-  const { intents, pulses } = store
+  const { intents, pins, pulses } = store
   const limits = limitsOf(settings)
   const advance = createAdvance({ intents, retry: retryOf(settings), onSettled: deps.onSettled, random, clock, log })
   const send = createSend({ bus, pulses, advance, holder, step: deps.step, clock, log })
-  const query = createQuery({ bus, pulses, intents, advance, limits, log })
+  const query = createQuery({ bus, pulses, intents, pins, advance, limits, log })
   const work = createIntentWork({
     ...{ intents, advance, send, query, holder, limits, clock, log },
     withdrawFromAgents: () => store.reopen.withdrawFromAgents(),
@@ -65,7 +65,7 @@ export function createOperations(deps: OperationsDeps) {
   const progressFeed = createProgressFeed({ operations: store.operations, clock, log })
   const recordProgress = { intent: (ticks: readonly ProgressTick[]) => intents.recordProgress(ticks), load: deps.recordLoadProgress }
   const cache = createProgressCache({ recordProgress, onTicks: progressFeed.onTicks, clock, log })
-  const results = createResults({ intents, advance, settleProgress: cache.settle, log })
+  const results = createResults({ intents, pins, advance, settleProgress: cache.settle, log })
   const view = (operation: OperationRecord): OperationView => bars.raise(viewOperation(operation, cache.latest), operation.progress)
 
   return {

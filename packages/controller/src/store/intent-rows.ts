@@ -20,7 +20,7 @@ export const Plan = z.object({
   uri: z.string().max(2048).nullable(),
   /** Other URIs of the same content, tried when `uri` does not answer. */
   mirrors: z.array(z.string().max(2048)).max(64),
-  /** The content behind `uri` for the node's platform; null when only the worker can read it (`file:`). */
+  /** The content behind `uri` for the node's platform; null while only a worker can read it (`file:`) and none has (pins.ts). */
   digest: Digest.nullable(),
   version: z.string().max(256),
   galleryUrl: z.string().max(2048),

@@ -192,6 +192,51 @@ describe('two controllers', () => {
   })
 })
 
+describe('the content of a path on the nodes', () => {
+  const path: Plan = { ...nothingToFetch, uri: 'file:///srv/llama' }
+  const [one, other] = [plan, otherPlan].map(({ digest }) => Digest.parse(digest)) as [Digest, Digest]
+  const pin = (store: Store, nodeId: NodeId, digest: Digest) => async () => {
+    const [record] = (await store.intents.find(nodeId, backend)).rows
+    return await store.pins.pin({ nodeId, backend, generation: record?.intent.generation ?? 0, digest })
+  }
+  const pinned = async () => (await readAll()).map((record) => record.plan.digest)
+
+  it('that two nodes report at once is that of the first, for every node of the operation', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.integer({ min: 2, max: 5 }), async (count) => {
+        await begin(count)
+        await submit(two.a, { plan: path })
+        const [first, last] = [nodes[0] ?? expect.fail(), nodes.at(-1) ?? expect.fail()]
+        const decided = await two.atOnce(lockAll, pin(two.a, first, one), pin(two.b, last, other))
+        expect(decided[0]).toBe(decided[1])
+        expect(await pinned()).toEqual(nodes.map(() => decided[0]))
+        expect(await pin(two.b, last, other)()).toBe(decided[0])
+      }),
+      { numRuns: 5 },
+    )
+  })
+
+  it('is pinned for failed nodes and operations that joined, not for those that asked again', async () => {
+    await begin(3)
+    const [first, second, third] = nodes as [NodeId, NodeId, NodeId]
+    const all = nodes
+    await submit(two.a, { plan: path })
+    const failed = (await read()).filter(({ intent }) => intent.nodeId === second)
+    await two.a.intents.apply(stepsOf(failed, () => ({ type: 'withdrawn', note: '' })))
+    nodes = [third]
+    await submit(two.a, { plan: { ...path, exact: true } })
+    nodes = all
+    expect(await pin(two.b, first, one)()).toBe(one)
+    expect(await pinned()).toEqual([one, one, null])
+    nodes = [third]
+    await submit(two.b, { plan: { ...path, exact: true } })
+    nodes = all
+    expect(await pin(two.b, third, other)()).toBe(other)
+    expect(await pinned()).toEqual([one, one, other])
+    expect(await two.a.pins.pin({ nodeId: first, backend, generation: 0, digest: other })).toBeNull()
+  })
+})
+
 describe('a decision on an intent', () => {
   it.each<[string, (id: OperationId) => Promise<unknown>]>([
     ['another controller claimed', () => claim(two.b, 'b')],

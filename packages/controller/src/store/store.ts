@@ -18,6 +18,7 @@ import { NodeModelStore } from './node-models.ts'
 import { NodeStore } from './nodes.ts'
 import { OperationStore } from './operations.ts'
 import { PauseStore } from './pauses.ts'
+import { PinStore } from './pins.ts'
 import { PlacementStore } from './placement.ts'
 import { PulseStore } from './pulses.ts'
 import { createRowReader } from './readable-rows.ts'
@@ -59,6 +60,7 @@ export function createStore(db: Kysely<Database>, log: Log = silentLog) {
     nodes: new NodeStore(db),
     operations: new OperationStore(db, reader),
     pauses: new PauseStore(db),
+    pins: new PinStore(db),
     placement: new PlacementStore(db),
     pulses: new PulseStore(db),
     reopen: new ReopenStore(db),

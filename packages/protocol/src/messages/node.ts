@@ -104,6 +104,8 @@ export const OpStatusReply = z.object({
   epoch: z.number().int().min(0).optional(),
   failure: Failure.optional(),
   digest: Digest.optional(),
+  /** The content that the source had, of an install or upgrade without a digest. Absent when nothing was read from the source. */
+  source_digest: Digest.optional(),
   version: z.string().max(256).optional(),
 })
 export type OpStatusReply = z.infer<typeof OpStatusReply>

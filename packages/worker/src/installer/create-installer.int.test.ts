@@ -37,10 +37,14 @@ function publish(text: string): { index: Digest; manifest: Digest; image: ImageF
 }
 
 /** Returns the outcome of the install and the number of requests. */
+const performOrder = (order: Readonly<Record<string, unknown>>) =>
+  perform(BackendCommand.parse({ kind: 'install', backend: 'b', uri: `${registry.host}/a/b:1`, exact: true, ...order }), {
+    installer,
+    context: installContext(),
+  })
 async function carryOut(order: Readonly<Record<string, unknown>>): Promise<{ digest: string | undefined; requests: number }> {
   const before = registry.requests.length
-  const parsed = BackendCommand.parse({ kind: 'install', backend: 'b', uri: `${registry.host}/a/b:1`, exact: true, ...order })
-  const { digest } = await perform(parsed, { installer, context: installContext() })
+  const { digest } = await performOrder(order)
   return { digest, requests: registry.requests.length - before }
 }
 const listed = async (): Promise<InstalledBackend | undefined> => (await installer.inventory())[0]
@@ -135,6 +139,18 @@ it('a directory with another digest than requested is not activated, and not tri
   expect(await listed()).toMatchObject({ digest })
 })
 
+it('a directory is reported by the digest that it had, only when it was read', async () => {
+  const from = join(opened.temp.path, 'read')
+  await mkdir(from)
+  await writeFile(join(from, 'run.sh'), '#!/bin/sh\n', { mode: 0o755 })
+  const uri = `file://${from}`
+  const { digest, source_digest: read } = await performOrder({ uri, exact: false })
+  expect(read).toBe(digest)
+  expect(await performOrder({ uri, exact: false })).toEqual({ digest, version: '' })
+  expect(await performOrder({ uri, digest })).toEqual({ digest, version: '' })
+  expect(await performOrder({ uri, kind: 'upgrade' })).toMatchObject({ source_digest: digest })
+})
+
 it('a layer whose connection breaks is resumed', async () => {
   const noise = Buffer.alloc(3 * 2 ** 20, 'x')
   const image = makeImage({
@@ -202,5 +218,16 @@ describe('an archive', () => {
     registry.on(path, { do: 'answer', status })
     await expect(carryOut(order())).rejects.toMatchObject({ failure: { code, retry: 'never', source: 'backend' } })
     expect(asked()).toBe(1)
+  })
+
+  it('that has other content is tried again once, and not when that content is the same', async () => {
+    const wrong = (retry: string): object => ({ failure: { code: 'integrity', retry, source: 'backend' } })
+    const answers = [Buffer.from('damaged'), Buffer.from('changed'), Buffer.from('changed'), bytes]
+    for (const body of answers) registry.on(path, { do: 'answer', status: 200, body }, 1)
+    await expect(carryOut(order())).rejects.toMatchObject(wrong('backoff'))
+    await expect(carryOut(order())).rejects.toMatchObject(wrong('backoff'))
+    await expect(carryOut(order())).rejects.toMatchObject(wrong('never'))
+    // An administrator may repeat it when the source has the content again.
+    expect(await carryOut(order())).toMatchObject({ digest })
   })
 })

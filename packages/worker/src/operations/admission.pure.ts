@@ -47,7 +47,9 @@ export function decide(intent: BackendIntent, { accepted, holds }: BackendHistor
 }
 
 function decideSame(intent: BackendIntent, newest: AcceptedIntent, { accepted, holds }: BackendHistory): Verdict {
-  if (newest.direction !== intent.direction || newest.digest !== intent.digest) {
+  // An operation without a digest gets that of the first node that reports one: such a command is the same intent.
+  const isSameContent = newest.digest === intent.digest || newest.digest === null
+  if (newest.direction !== intent.direction || !isSameContent) {
     const message = `generation ${intent.generation} was a different command before; a generation stands for one intent`
     return { do: 'refuse', failure: { code: 'conflict', retry: 'never', message } }
   }

@@ -133,7 +133,13 @@ export const BackendCommand = z.object({
 export type BackendCommand = z.infer<typeof BackendCommand>
 
 export const Outcome = z.discriminatedUnion('state', [
-  z.object({ state: z.literal('succeeded'), digest: Digest.optional(), version: z.string().max(256).optional() }),
+  z.object({
+    state: z.literal('succeeded'),
+    digest: Digest.optional(),
+    /** As in `op.status`. */
+    source_digest: Digest.optional(),
+    version: z.string().max(256).optional(),
+  }),
   z.object({ state: z.literal('failed'), failure: Failure }),
   /** By `op.cancel`, by a newer intent (`superseded`), or with the node's membership. */
   z.object({ state: z.literal('cancelled'), failure: Failure }),

@@ -192,7 +192,7 @@ async function confirmResult(
 ): Promise<Success> {
   const { wanted, digest, version } = outcome
   if (!(await installer.isInstalled(command.backend, wanted))) throw notInPlace(command, `${wanted} is not installed`)
-  return { digest, version: version.slice(0, 256) }
+  return { digest, ...(command.digest === undefined ? { source_digest: digest } : {}), version: version.slice(0, 256) }
 }
 
 async function currentVersion({ backend, digest: requested }: BackendCommand, installer: Installer): Promise<Success> {

@@ -22,6 +22,7 @@ export type BlobsDeps = FetchDeps & Readonly<{ claim: Claim; layout: FetchDeps['
 
 export function createBlobs(deps: BlobsDeps): Blobs {
   const { layout, claim } = deps
+  const judgeWrongContent = createWrongContentJudge()
   return {
     hasBlob: async (digest) => (await fileSize(layout.blob(digest))) !== null,
     incomingSize: async (digest) => (await fileSize(layout.incomingFile(digest))) ?? 0,
@@ -30,8 +31,45 @@ export function createBlobs(deps: BlobsDeps): Blobs {
         const { digest } = download
         const existing = await fileSize(layout.blob(digest))
         if (existing !== null) return options.onBytes?.(existing)
-        await withStorageFailures(downloadBlob(deps, { ...download, incoming: layout.incomingFile(digest), name: digest }, options))
+        const wanted = { ...download, incoming: layout.incomingFile(digest), name: digest }
+        await withStorageFailures(downloadBlob(deps, wanted, options)).catch((error: unknown) => {
+          throw error instanceof WrongContentError ? judgeWrongContent(error) : error
+        })
       }),
+  }
+}
+
+/** The content that was received has another hash than the requested one. */
+class WrongContentError extends FleetError {
+  readonly expected: Digest
+  readonly got: Digest
+
+  constructor(what: string, { expected, got }: { readonly expected: Digest; readonly got: Digest }) {
+    const message = `the content received for ${what} has another hash (${got} instead of ${expected}); it was removed`
+    super({ code: 'integrity', retry: 'backoff', message })
+    this.name = 'WrongContentError'
+    this.expected = expected
+    this.got = got
+  }
+}
+
+/** Older entries are forgotten; then one more attempt is made. */
+const maxWrongContents = 256
+
+/**
+ * A transfer may damage content, so the first wrong content is worth another attempt. A source that sends the same wrong content
+ * twice has other content now: no further attempt helps.
+ */
+function createWrongContentJudge(): (error: WrongContentError) => FleetError {
+  const received = new Map<Digest, Digest>()
+  return (error) => {
+    const { expected, got, failure } = error
+    if (received.get(expected) === got)
+      return new FleetError({ ...failure, retry: 'never', message: `${failure.message}; the source has changed` }, { cause: error })
+    received.delete(expected)
+    received.set(expected, got)
+    for (const oldest of received.keys()) if (received.size > maxWrongContents) received.delete(oldest)
+    return error
   }
 }
 
@@ -126,7 +164,7 @@ async function fetchOnce(deps: FetchDeps, download: ContentDownload, options: Fe
     await file.datasync()
     const digest = Digest.parse(`sha256:${await hashing.result}`)
     if (download.digest === null) deps.onDigest?.(digest)
-    else if (digest !== download.digest) throw mismatch(what, { expected: download.digest, got: digest })
+    else if (digest !== download.digest) throw new WrongContentError(what, { expected: download.digest, got: digest })
     await placeBlob(layout, { path, digest, size: have })
     return { digest, size: have }
   } catch (thrown) {
@@ -220,14 +258,6 @@ export async function fileSize(path: string): Promise<number | null> {
 
 function broken(message: string): FleetError {
   return new FleetError({ code: 'unavailable', retry: 'backoff', message })
-}
-
-function mismatch(what: string, { expected, got }: { expected: Digest; got: Digest }): FleetError {
-  return new FleetError({
-    code: 'integrity',
-    retry: 'backoff',
-    message: `the content received for ${what} has another hash (${got} instead of ${expected}); it was removed`,
-  })
 }
 
 function oversized(what: string, largest: number): FleetError {

@@ -21,7 +21,7 @@ const pauseMs = 500
 
 /**
  * Resumes a broken download at the next mirror and, after the last one, at the first again. A mirror that sends wrong
- * content, or does not have it, is not tried a second time.
+ * content, or does not have it, is not tried a second time. Throws the first error that another attempt may mend; else the first.
  */
 export async function tryMirrors<T>({ mirrors, incomingSize, fetch, clock, signal }: MirroredFetch<T>): Promise<T> {
   let candidates = [...mirrors]
@@ -33,10 +33,10 @@ export async function tryMirrors<T>({ mirrors, incomingSize, fetch, clock, signa
         return await fetch(open)
       } catch (error) {
         signal.throwIfAborted()
-        const { code } = failureOf(error)
+        const { code, retry } = failureOf(error)
         if (!['unavailable', 'integrity', 'not_found', 'invalid'].includes(code)) throw error
         if (code !== 'unavailable') candidates = candidates.filter((each) => each !== open)
-        first ??= error
+        if (first === null || (retry === 'backoff' && failureOf(first).retry === 'never')) first = error
       }
     }
     const gained = (await incomingSize()) - before
