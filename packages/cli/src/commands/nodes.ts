@@ -4,7 +4,7 @@ import { nodeRoutes, NodeView } from '@muster/protocol'
 import { fetchNode, nodeArgument, parseLabelArguments } from '../arguments.ts'
 import { usageError } from '../cli-error.ts'
 import { replicasOfNodeColumns } from '../models/describe-model.ts'
-import { describeApproval, describeNode, labelLines, nodeColumns, renderNode } from '../nodes/describe-node.ts'
+import { describeNode, labelLines, nodeColumns, renderNode } from '../nodes/describe-node.ts'
 import { followDrain } from '../nodes/follow-drain.ts'
 import { followMode } from '../operations/follow-started.ts'
 import { renderTable } from '../output/table.ts'
@@ -74,11 +74,11 @@ const nodesShow: ClientCommand = {
   },
 }
 
-function changeNode(route: typeof nodeRoutes.approve, describe: (node: NodeView) => string = describeNode): ClientCommand['run'] {
+function changeNode(route: typeof nodeRoutes.approve): ClientCommand['run'] {
   return async ({ api, print, words: [wanted] }) => {
     const node = await fetchNode(api, wanted)
     const { raw, body } = await api.call(route, { params: { id: node.id } })
-    print.result(raw, () => describe(body))
+    print.result(raw, () => describeNode(body))
   }
 }
 
@@ -87,7 +87,7 @@ const nodesApprove: ClientCommand = {
   summary: 'Approve a pending node, so that it gets work',
   arguments: [nodeArgument],
   examples: ['muster nodes approve gpu-1'],
-  run: changeNode(nodeRoutes.approve, describeApproval),
+  run: changeNode(nodeRoutes.approve),
 }
 
 const nodesDrain: ClientCommand = {
