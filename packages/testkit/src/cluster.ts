@@ -33,6 +33,7 @@ export interface WorkerOptions {
   readonly args?: readonly string[]
   /** A network namespace to run in. */
   readonly within?: string
+  readonly env?: Readonly<Record<string, string>>
 }
 
 /** A node as the API shows it, as far as tests look. */
@@ -93,7 +94,7 @@ export async function startCluster(options: ClusterOptions) {
           ...(worker.token === undefined ? [] : ['--token', worker.token]),
           ...(worker.args ?? []),
         ],
-        worker.within === undefined ? {} : { within: worker.within },
+        { ...(worker.within === undefined ? {} : { within: worker.within }), ...(worker.env === undefined ? {} : { env: worker.env }) },
       ),
   }
 }
