@@ -1,4 +1,4 @@
-// A controller that is stopped finishes its answers first: load over two controllers, one of which gets SIGTERM.
+// A controller that is stopped finishes its answers first: load over two controllers that get SIGTERM, one or all in turn.
 import { join } from 'node:path'
 import {
   adminKey,
@@ -79,6 +79,7 @@ function startLoad(clients: number) {
   return {
     failures,
     answered: () => answered,
+    uses: (controller: RunningController) => ready.has(controller),
     async end(): Promise<void> {
       isOver = true
       await Promise.all(running)
@@ -91,6 +92,22 @@ async function untilInFlight(controller: RunningController, count: number): Prom
     Number(/^muster_inference_in_flight (\d+)$/m.exec((await controller.api.get('/metrics')).text)?.[1])
   await waitFor(async () => (await read()) >= count, { what: `${count} requests in flight` })
 }
+
+it('controllers that are all restarted one by one under load fail no request', async () => {
+  const load = startLoad(4)
+  await waitFor(() => load.answered() >= 4, { what: 'some answers' })
+  for (const controller of cluster.controllers) {
+    await untilInFlight(controller, 1)
+    controller.process.kill('SIGTERM')
+    expect(await controller.process.exited).toEqual({ code: 0, signal: null })
+    await cluster.restartController(controller)
+    // The load balancer has to see it before the next one goes.
+    await waitFor(() => load.uses(controller), { what: 'the load balancer to use it again' })
+  }
+  for (const controller of cluster.controllers) await untilInFlight(controller, 1)
+  await load.end()
+  expect(load.failures).toEqual([])
+})
 
 it('a controller that is stopped under load fails no request, and exits after its last stream', async () => {
   const load = startLoad(8)

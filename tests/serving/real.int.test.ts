@@ -45,6 +45,12 @@ const chat = (
 interface Answer {
   readonly scripted: { readonly model: string; readonly pid: number; readonly replica_id: string; readonly aborted: number }
 }
+interface ShownReplica {
+  readonly id: string
+  readonly state: string
+  readonly reachable: boolean
+  readonly unknown_since: string | null
+}
 async function answerOf(response: Response): Promise<Answer> {
   const text = await response.text()
   expect(response.status, text).toBe(200)
@@ -141,6 +147,36 @@ describe('under load', () => {
       what: 'the backend to hear of it',
       timeoutMs: boundMs(3_000),
     })
+  })
+
+  it('with the bus frozen a dead engine is shown as unknown, with since when, and engines that live are still asked', async () => {
+    for (const model of ['dying', 'living']) await putModel(model)
+    const { pid, replica_id: id } = (await answerOf(await chat('dying'))).scripted
+    for (const controller of cluster.controllers) await answerOf(await chat('living', { tokens: 2 }, { controller }))
+    const shownBy = async ({ api }: RunningController): Promise<ShownReplica | undefined> =>
+      ((await api.get('/api/models/dying/replicas')).body['replicas'] as unknown as ShownReplica[]).find((replica) => replica.id === id)
+    expect(await shownBy(cluster.first)).toMatchObject({ state: 'ready', reachable: true, unknown_since: null })
+    await cluster.nats.kill('SIGSTOP')
+    try {
+      const begun = performance.now()
+      const frozenAt = Date.now()
+      process.kill(pid, 'SIGKILL')
+      for (const controller of cluster.controllers) {
+        const isUnknown = async (): Promise<boolean> => typeof (await shownBy(controller))?.unknown_since === 'string'
+        await waitFor(isUnknown, { what: 'the replica to be unknown' })
+        const shown = await shownBy(controller)
+        expect(shown).toMatchObject({ reachable: false })
+        // A heartbeat on its way is stored within a second.
+        expect(Date.parse(shown?.unknown_since ?? '')).toBeLessThan(frozenAt + boundMs(1_000))
+      }
+      expect(performance.now() - begun).toBeLessThan(boundMs(10_000))
+      for (const controller of cluster.controllers)
+        expect((await answerOf(await chat('living', { tokens: 2 }, { controller }))).scripted.model).toBe('living')
+    } finally {
+      await cluster.nats.kill('SIGCONT')
+    }
+    await waitFor(async () => ((await shownBy(cluster.first))?.state ?? 'exited') === 'exited', { what: 'the exit to be reported' })
+    expect((await answerOf(await chat('dying'))).scripted.pid).not.toBe(pid)
   })
 
   it('G8 a controller that is killed: the other one serves on, and counts nothing of it', async () => {

@@ -22,5 +22,5 @@ export async function startScriptedCluster({ postgresUrl, args }: { postgresUrl:
   const [first, second] = cluster.controllers
   if (first === undefined || second === undefined) throw new Error('there are two controllers')
   const owned = ending.move()
-  return { ...cluster, first, second, processes, artifact, [Symbol.asyncDispose]: () => owned.disposeAsync() }
+  return { ...cluster, first, second, processes, nats, artifact, [Symbol.asyncDispose]: () => owned.disposeAsync() }
 }

@@ -157,11 +157,11 @@ describe('a replica that cannot be relied on', () => {
   it('whose node was not heard shows that its state is unknown, and since when', async () => {
     const quiet = await world.addNode('quiet')
     await world.serve('quiet', [quiet])
-    expect(await listed('quiet')).toMatchObject([{ state: 'ready', unknown_since: null }])
+    expect(await listed('quiet')).toMatchObject([{ state: 'ready', reachable: true, unknown_since: null }])
     // The bus is frozen: no heartbeat for eight seconds and a half, nor a verdict on the node yet.
     const at = new Date(Date.now() - 9_000).toISOString()
     await world.db.query('update node_pulses set last_seen_at = $2 where node_id = $1', [quiet.nodeId, at])
-    expect(await listed('quiet')).toMatchObject([{ state: 'ready', reachable: true, unknown_since: at }])
+    expect(await listed('quiet')).toMatchObject([{ state: 'ready', reachable: false, unknown_since: at }])
   })
 })
 

@@ -49,6 +49,7 @@ import { createInventory } from './inventory/create-inventory.ts'
 import { createMetrics, refreshMetrics, type Metrics } from './metrics.ts'
 import { createFilesFor } from './models/model-files.ts'
 import { createModels } from './models/create-models.ts'
+import { databaseTime } from './nodes/attention.pure.ts'
 import { createNodeHistory, type NodeHistory } from './nodes/history.ts'
 import { createMembership } from './nodes/membership.ts'
 import { PulseLoop } from './nodes/pulse-loop.ts'
@@ -357,7 +358,7 @@ function createBackendParts(foundation: Foundation, { id, onSettled, onReady, me
 function createHttp(foundation: Foundation, parts: Parts, states: ControllerStates) {
   const { settings, clock, log, stopping, page } = foundation
   const { metrics, principals } = parts
-  const shared: Omit<AppDeps, 'endpoints' | 'fallbackPage' | 'verifyRequest' | 'stopping'> = {
+  const shared: Omit<AppDeps, 'endpoints' | 'fallbackPage' | 'verifyRequest' | 'sharedNow' | 'stopping'> = {
     principals,
     listener: listenerOf(settings),
     isStarted: states.isStarted,
@@ -367,8 +368,10 @@ function createHttp(foundation: Foundation, parts: Parts, states: ControllerStat
   }
   const endpoints = [...apiEndpoints(foundation, parts, states), ...webEndpoints(page)]
   const fallbackPage: AppDeps['fallbackPage'] = (request) => webFallback(page, request)
+  // The clocks of controllers may differ: a worker that joined through one of them has to be able to join through all others.
+  const sharedNow = (): number | null => databaseTime(parts.pulse.attention, clock.monotonic())
   return {
-    fetch: createApp({ ...shared, endpoints, fallbackPage, verifyRequest: createRequestVerifier(), stopping }).fetch,
+    fetch: createApp({ ...shared, endpoints, fallbackPage, verifyRequest: createRequestVerifier(), sharedNow, stopping }).fetch,
     raw: createInferenceHandler({ ...shared, inference: parts.serving.inference }),
   }
 }

@@ -59,13 +59,22 @@ it('a failed loop is reported with its cause, and the controller is not ready an
   await controller.stop()
 })
 
-it('is ready only when the models are read', async () => {
+async function chatCode(url: string): Promise<unknown> {
+  const body = JSON.stringify({ model: 'known', messages: [] })
+  const headers = { 'content-type': 'application/json' }
+  const answer = await fetch(`${url}/v1/chat/completions`, { method: 'POST', headers, body })
+  return ((await answer.json()) as { error?: { code?: unknown } }).error?.code
+}
+
+it('is ready only when the models are read, lists them then, and answers for them', async () => {
   await using directory = await makeTempDir('main')
   await using database = await createTestDatabase()
   // Migrates the database.
   await (await startTestController({ directory: join(directory.path, 'first'), databaseUrl: database.url })).stop()
   const db = new Client({ connectionString: database.url })
   await db.connect()
+  const config = { name: 'known', backend: 'stub', parameters: {}, files: [], options: {}, known_usecases: [], scheduling: {} }
+  await db.query(`insert into models (name, config, revision, backend, used_at) values ('known', $1, 'r1', 'stub', now())`, [config])
   await db.query('begin')
   await db.query('lock table models in access exclusive mode')
   await using dataDir = await openDataDir({ path: join(directory.path, 'second'), role: 'controller' })
@@ -85,9 +94,12 @@ it('is ready only when the models are read', async () => {
       { what: 'the loops to run, and a read of the models to wait' },
     )
     expect([...statuses]).toEqual([503])
+    expect(await chatCode(controller.url)).toBe('starting')
     await db.query('commit')
     await waitFor(async () => (await fetch(`${controller.url}/readyz`)).status === 200, { what: 'the controller to be ready' })
-    expect((await fetch(`${controller.url}/v1/models`)).status).toBe(200)
+    // Not a moment later: a load balancer sends requests from now on.
+    expect(await (await fetch(`${controller.url}/v1/models`)).json()).toMatchObject({ data: [{ id: 'known' }] })
+    expect(await chatCode(controller.url)).toBe('no_capacity')
   } finally {
     await db.end()
     await controller.stop()

@@ -2,13 +2,14 @@
 import { type NetworkInterfaceInfo, networkInterfaces } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { type Log, settlesWithin, version } from '@muster/host'
-import { assemble, type ControllerDeps, listenerOf } from './assemble.ts'
+import { type Log, version } from '@muster/host'
+import { assemble, type ControllerDeps } from './assemble.ts'
 import { createLoginLink } from './auth/login.ts'
 import { ensureSecrets, type GeneratedSecrets } from './auth/secrets.ts'
 import { type BuiltinBlobs, packBuiltins } from './builtin/builtin-blobs.ts'
 import { connectBus } from './connect-bus.ts'
-import { claimAddress, type ClaimedAddress } from './http/server.ts'
+import { createDrain } from './drain.ts'
+import { claimAddress } from './http/server.ts'
 import { registerFirstModels } from './models/create-models.ts'
 import { applySchedulingFile } from './models/scheduling-file.ts'
 import { startPage } from './page/page.ts'
@@ -40,8 +41,6 @@ export interface Controller {
   stop(): Promise<void>
 }
 
-/** Load balancers check readiness every few seconds. */
-const defaultDrainDelayMs = 5_000
 /** After this time a stop abandons the database. */
 const stopPatienceMs = 2_500
 
@@ -118,30 +117,6 @@ async function startWith(deps: ControllerDeps, runtime: RuntimeSettings): Promis
       } finally {
         done.abort()
       }
-    },
-  }
-}
-
-function createDrain({ settings, clock, log }: ControllerDeps, stopping: AbortSignal) {
-  const { drainDelay = listenerOf(settings).isOpen ? 0 : defaultDrainDelayMs, drainTimeout } = settings
-  const closing = new AbortController()
-  let isDraining = false
-  let isDrained = false
-  return {
-    isDraining: () => isDraining,
-    isDrained: () => isDrained,
-    closing: closing.signal,
-    async run(address: ClaimedAddress): Promise<void> {
-      isDraining = true
-      address.announceClose()
-      log.info('controller draining', { requests: address.requestCount(), delayMs: drainDelay, timeoutMs: drainTimeout })
-      if (drainDelay > 0) await clock.sleep(drainDelay, stopping).catch(() => undefined)
-      closing.abort()
-      const late = new AbortController()
-      const isDone = await settlesWithin({ clock, ms: drainTimeout, signal: stopping }, address.drain(late.signal))
-      late.abort()
-      if (!isDone) log.warn('requests cut at the end of the drain', { requests: address.requestCount() })
-      isDrained = true
     },
   }
 }

@@ -4,7 +4,7 @@ import { nodeRoutes, NodeView } from '@muster/protocol'
 import { fetchNode, nodeArgument, parseLabelArguments } from '../arguments.ts'
 import { usageError } from '../cli-error.ts'
 import { replicasOfNodeColumns } from '../models/describe-model.ts'
-import { describeApproval, describeNode, labelLines, nodeColumns, renderNode } from '../nodes/describe-node.ts'
+import { describeNode, labelLines, nodeColumns, renderNode } from '../nodes/describe-node.ts'
 import { actOnNodes, bulkOptions, nodesArgument, singleNode, splitLabelWords } from '../nodes/act-on-nodes.ts'
 import { followDrain } from '../nodes/follow-drain.ts'
 import { followMode } from '../operations/follow-started.ts'
@@ -85,14 +85,14 @@ const nodesShow: ClientCommand = {
   },
 }
 
-function changeNodes(action: 'approve' | 'resume', describe: (node: NodeView) => string = describeNode): ClientCommand['run'] {
+function changeNodes(action: 'approve' | 'resume'): ClientCommand['run'] {
   return async (call) => {
     const { api, print, words } = call
     const single = singleNode(call, words)
     if (single === null) return actOnNodes(call, { action, words })
     const node = await fetchNode(api, single)
     const { raw, body } = await api.call(nodeRoutes[action], { params: { id: node.id } })
-    print.result(raw, () => describe(body))
+    print.result(raw, () => describeNode(body))
   }
 }
 
@@ -102,7 +102,7 @@ const nodesApprove: ClientCommand = {
   arguments: [nodesArgument],
   options: bulkOptions(),
   examples: ['muster nodes approve gpu-1', 'muster nodes approve gpu-1 gpu-2', 'muster nodes approve --selector rack=b2'],
-  run: changeNodes('approve', describeApproval),
+  run: changeNodes('approve'),
 }
 
 const nodesDrain: ClientCommand = {

@@ -41,17 +41,14 @@ describe('the description of a model', () => {
 
 describe('the replicas of a model', () => {
   const at = '2030-01-01T00:00:00.000Z'
-  it.each<[Partial<ReplicaView>, string]>([
-    [{}, 'ready'],
-    [{ unknown_since: at }, `unknown since ${at}`],
-    [{ out_of_rotation: { since: at, reason: 'x' } }, 'ready, out of rotation'],
-  ])('state %j', (some, text) => {
-    const replica = replicaView(some)
-    expect(
-      replicasOfNodeColumns(now)
-        .find(({ heading }) => heading === 'STATE')
-        ?.cell(replica),
-    ).toBe(text)
+  it.each<[Partial<ReplicaView>, string, string]>([
+    [{}, 'ready', 'yes'],
+    [{ reachable: false }, 'ready', 'no'],
+    [{ reachable: false, unknown_since: at }, `unknown since ${at}`, 'unknown'],
+    [{ out_of_rotation: { since: at, reason: 'x' } }, 'ready, out of rotation', 'yes'],
+  ])('state %j', (some, state, reachable) => {
+    const cells = new Map(replicasOfNodeColumns(now).map(({ heading, cell }) => [heading, cell(replicaView(some))]))
+    expect([cells.get('STATE'), cells.get('REACHABLE')]).toEqual([state, reachable])
   })
 
   it.each<[string, Partial<ReplicaView>, string]>([

@@ -102,9 +102,12 @@ function stateText({ state, unknown_since: since = null, out_of_rotation: out = 
   return out === null ? known : `${known}, out of rotation`
 }
 
+const reachableText = ({ reachable, unknown_since: since = null }: ReplicaView): string =>
+  since !== null ? 'unknown' : reachable ? 'yes' : 'no'
+
 const stateColumns: readonly ReplicaColumn[] = [
   { heading: 'STATE', cell: stateText, shrinks: true },
-  { heading: 'REACHABLE', cell: (replica) => (replica.reachable ? 'yes' : 'no') },
+  { heading: 'REACHABLE', cell: reachableText },
   { heading: 'ACTIVE', cell: (replica) => String(replica.in_flight), align: 'right' },
 ]
 /** The backend build that the replica runs: the prefix of its digest. */

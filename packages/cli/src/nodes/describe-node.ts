@@ -7,7 +7,7 @@ import { formatAge, plainText } from '../output/text.ts'
 export const nodeColumns = (clock: Pick<Clock, 'now'>): Column<NodeView>[] => [
   { heading: 'NAME', cell: (node) => node.name, shrinks: true },
   { heading: 'ID', cell: (node) => node.id },
-  { heading: 'STATUS', cell: (node) => node.status },
+  { heading: 'STATUS', cell: (node) => statusOf(node).word },
   { heading: 'CAPABILITY', cell: capabilityOf, shrinks: true },
   { heading: 'ACTIVE', cell: (node) => String(node.in_flight), align: 'right' },
   { heading: 'SEEN', cell: (node) => formatAge(node.last_seen_at, clock.now()), align: 'right' },
@@ -20,7 +20,7 @@ export function renderNode(node: NodeView, now: number): string {
   return renderFields([
     ['Name', node.name],
     ['Id', node.id],
-    ['Status', `${node.status}: ${node.status_reason}`],
+    ['Status', statusText(node)],
     ['Draining', node.draining ? 'yes' : 'no'],
     ['Type', node.node_type],
     ['Platform', `${node.os} ${node.arch}, ${node.capability}`],
@@ -73,8 +73,18 @@ export const labelLines = (labels: Readonly<Record<string, string>>): string[] =
     .toSorted(([a], [b]) => (a < b ? -1 : 1))
     .map(([key, value]) => `${key}=${value}`)
 
-export const describeNode = (node: NodeView): string => plainText(`${node.name} (${node.id}) is ${node.status}: ${node.status_reason}`)
+/** A node without a report since its approval is no problem yet. */
+const isArriving = ({ status, liveness }: NodeView): boolean => status === 'unhealthy' && liveness === 'new'
 
-/** The first report is due within seconds, so a node without one is no problem yet. */
-export const describeApproval = (node: NodeView): string =>
-  node.liveness === 'new' ? plainText(`${node.name} (${node.id}) is approved and gets work after its first report`) : describeNode(node)
+function statusOf(node: NodeView): { word: string; reason: string } {
+  if (!isArriving(node)) return { word: node.status, reason: node.status_reason }
+  const next = node.draining ? 'it is drained, and waits for' : 'it gets work after'
+  return { word: 'approved', reason: `${next} its first report, which is due within seconds of the approval` }
+}
+
+function statusText(node: NodeView): string {
+  const { word, reason } = statusOf(node)
+  return `${word}: ${reason}`
+}
+
+export const describeNode = (node: NodeView): string => plainText(`${node.name} (${node.id}) is ${statusText(node)}`)

@@ -12,6 +12,8 @@ import { errorBody, HttpError, invalidInput, localAiErrorBody, starting, toHttpE
 export interface AppDeps extends AuthorizeDeps {
   readonly endpoints: readonly Endpoint[]
   readonly verifyRequest: (request: SignedRequest) => VerificationResult
+  /** The time that signatures of workers are compared with: the same on every controller. Null: not known yet. */
+  readonly sharedNow: () => number | null
   /** False until the database is migrated. */
   readonly isStarted: () => boolean
   /** Aborted at shutdown: long polls are answered, event streams closed. */
@@ -135,11 +137,13 @@ interface VerifiedCaller {
   readonly raw: Uint8Array | null
 }
 
-async function verifyNode(c: Context<Env>, { clock, verifyRequest }: AppDeps): Promise<VerifiedCaller> {
+async function verifyNode(c: Context<Env>, { sharedNow, verifyRequest }: AppDeps): Promise<VerifiedCaller> {
   // The caller is not verified yet, so the limit is small.
   const raw = await readRaw(c.req.raw, maxNodeBodyBytes)
   const { method = '', url = '', headers } = c.env.incoming
-  const now = new Date(clock.now())
+  const at = sharedNow()
+  if (at === null) throw starting()
+  const now = new Date(at)
   const verified = verifyRequest({ method, path: url, body: raw, headers, now })
   if (verified.ok) return { principal: { kind: 'anonymous' }, signer: { key: verified.publicKey, signedAt: verified.signedAt }, raw }
   const details = { now: now.toISOString(), max_skew_ms: maxClockSkewMs }

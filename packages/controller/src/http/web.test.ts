@@ -28,7 +28,7 @@ let address: Awaited<ReturnType<typeof claimAddress>>
 beforeAll(async () => {
   address = await claimAddress({ host: '127.0.0.1', port: 0 })
   const app = createApp({
-    ...{ endpoints: webEndpoints(() => page), verifyRequest: () => ({ ok: false }) as never, isStarted: () => true },
+    ...{ endpoints: webEndpoints(() => page), verifyRequest: () => ({ ok: false }) as never, isStarted: () => true, sharedNow: () => null },
     ...{ stopping: new AbortController().signal, clock: systemClock, log: silentLog, onAnswer: () => undefined },
     fallbackPage: (given) => webFallback(() => page, given),
     principals: {} as unknown as PrincipalFinder,

@@ -1,5 +1,5 @@
 import { describe, expect, it } from 'vitest'
-import { attend, inattentive, mayJudge, type Attention, type Probe } from './attention.pure.ts'
+import { attend, databaseTime, inattentive, mayJudge, type Attention, type Probe } from './attention.pure.ts'
 
 const limits = { maxGapMs: 5_000, maxClockJumpMs: 2_000 }
 const databaseStart = 1_000_000
@@ -49,4 +49,14 @@ describe('a controller judges silence', () => {
   ])('%s', (_, probes, now, verdict) => {
     expect(judges(after(probes), now)).toBe(verdict)
   })
+})
+
+describe('the time of the database', () => {
+  it.each<[string, Probe[], number | null]>([
+    ['is unknown before the first read', [], null],
+    ['is unknown while the database does not answer', [probe(1_000, { databaseNowMs: null })], null],
+    ['runs on from the last read', [probe(1_000)], databaseStart + 90_000],
+    ['runs on while the database is away', [probe(1_000), probe(2_000, { databaseNowMs: null })], databaseStart + 90_000],
+    ['follows a clock that was set', [probe(1_000), probe(2_000, { databaseNowMs: 5_002_000 })], 5_090_000],
+  ])('%s', (_, probes, expected) => expect(databaseTime(after(probes), 90_000)).toBe(expected))
 })

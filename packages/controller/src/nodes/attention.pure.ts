@@ -40,6 +40,10 @@ export function attend(before: Attention, probe: Probe, limits: AttentionLimits)
   return { since, lastProbeAt: probe.at, databaseOffsetMs }
 }
 
+/** The time by which machines agree, at this moment of the own clock; null until the database has told it once. */
+export const databaseTime = ({ databaseOffsetMs }: Attention, at: number): number | null =>
+  databaseOffsetMs === null ? null : databaseOffsetMs + at
+
 /** One node timeout after things began to work: by then every living node has reported again. */
 export function mayJudge(attention: Attention, limits: { now: number; nodeTimeoutMs: number }): boolean {
   return attention.since !== null && limits.now - attention.since > limits.nodeTimeoutMs

@@ -111,12 +111,13 @@ export function viewReplica(replica: ReplicaRecord, facts: ReplicaFacts): Replic
   const { id, model, revision, state, nodeId, nodeName, isReachable, backendDigest, createdAt, exitedAt } = replica
   const isLive = state !== 'exited'
   const note = isLive ? facts.rotationNote(id) : null
+  const unknown = isLive ? unknownSince(replica, facts) : null
   return {
     ...{ id, model, revision, node_id: nodeId, node_name: nodeName, state, backend_digest: backendDigest, started_at: createdAt },
     exited_at: exitedAt,
-    reachable: isLive && isReachable,
+    reachable: isLive && isReachable && unknown === null,
     in_flight: isLive ? facts.inFlight(id) : 0,
-    unknown_since: isLive ? unknownSince(replica, facts) : null,
+    unknown_since: unknown,
     out_of_rotation: note,
   }
 }

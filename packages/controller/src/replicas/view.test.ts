@@ -26,10 +26,18 @@ const facts = { inFlight: () => 3, rotationNote: () => null, unknownAfterMs: 8_5
 
 it.each<[string, Partial<ReplicaRecord>, object]>([
   ['of a node that reports is known', {}, { state: 'ready', reachable: true, unknown_since: null }],
-  ['of a silent node is unknown since its last heartbeat', { heardMs: 8_501 }, { state: 'ready', reachable: true, unknown_since: heardAt }],
-  ['that starts on a silent node is unknown too', { heardMs: 8_501, state: 'starting' }, { state: 'starting', unknown_since: heardAt }],
-  ['of a node whose heartbeat is late is known', { heardMs: 8_500 }, { unknown_since: null }],
-  ['of a node without a heartbeat so far is known', { heardAt: null, heardMs: null }, { unknown_since: null }],
+  [
+    'of a silent node is unknown since its last heartbeat',
+    { heardMs: 8_501 },
+    { state: 'ready', reachable: false, unknown_since: heardAt },
+  ],
+  [
+    'that starts on a silent node is unknown too',
+    { heardMs: 8_501, state: 'starting' },
+    { state: 'starting', reachable: false, unknown_since: heardAt },
+  ],
+  ['of a node whose heartbeat is late is known', { heardMs: 8_500 }, { reachable: true, unknown_since: null }],
+  ['of a node without a heartbeat so far is known', { heardAt: null, heardMs: null }, { reachable: true, unknown_since: null }],
   ['that exited is known for ever', { heardMs: 1e9, state: 'exited' }, { reachable: false, in_flight: 0, unknown_since: null }],
 ])('the state of a replica %s', (_, changes, view) => {
   expect(viewReplica(record(changes), facts)).toMatchObject(view)

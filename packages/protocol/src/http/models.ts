@@ -170,6 +170,7 @@ export const ReplicaView = z.object({
   node_id: NodeId,
   node_name: z.string(),
   state: ReplicaState,
+  /** Its node is healthy or drained, and was heard lately. */
   reachable: z.boolean(),
   backend_digest: z.string().nullable(),
   in_flight: z.number(),

@@ -97,7 +97,10 @@ export function ReplicaStateMark({ replica }: { readonly replica: ReplicaView })
         <Pill tone={tones[state]}>{state}</Pill>
       ) : (
         <>
-          <Pill tone="wait" hint={`Last reported as ${state}; its node has sent no heartbeat since`}>
+          <Pill
+            tone="wait"
+            hint={`Last reported as ${state}; its node has sent no heartbeat since. Requests are sent to it only while the node is healthy`}
+          >
             unknown
           </Pill>
           <span className="block text-soft">
@@ -105,7 +108,7 @@ export function ReplicaStateMark({ replica }: { readonly replica: ReplicaView })
           </span>
         </>
       )}
-      {!reachable && state !== 'exited' && (
+      {!reachable && unknownSince === null && state !== 'exited' && (
         <span className="block">
           <Pill tone="bad" hint="Node unreachable; no requests are routed to this replica">
             unreachable

@@ -76,6 +76,12 @@ describe('a problem', () => {
       [['a is offline: silent for 2 min.', 'open_node']],
     ],
     ['an unhealthy node', { nodes: [node('a', { status: 'unhealthy' })] }, [['a is unhealthy.', 'open_node']]],
+    ['not a node that was just approved', { nodes: [node('a', { status: 'unhealthy', liveness: 'new' })] }, []],
+    [
+      'a node that fell silent',
+      { nodes: [node('a', { status: 'unhealthy', liveness: 'silent', status_reason: 'no heartbeat' })] },
+      [['a is unhealthy: no heartbeat.', 'open_node']],
+    ],
     ['not a draining node', { nodes: [node('a', { status: 'draining' })] }, []],
     [
       'a disk with less than a tenth free',
