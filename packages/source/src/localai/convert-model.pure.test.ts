@@ -177,6 +177,7 @@ describe('a key is refused', () => {
     ['a word for a boolean', { f16: 'maybe' }, 'f16', 'true or false'],
     ['a word for a flag', { pinned: 'maybe' }, 'pinned', 'true or false'],
     ['an address of no known kind', { mmproj: 'huggingface://x' }, 'mmproj', 'unsupported file URI'],
+    ['an endless address', { mmproj: `github:${'@'.repeat(1_000_000)}/` }, 'mmproj', 'at most 2048'],
     ['an address without a file', { mmproj: 'https://h/' }, 'mmproj', 'too small'],
     ['a mapping for a list', { stopwords: { a: 1 } }, 'stopwords', 'a list of texts'],
     ['a text for a mapping', { template: 'chatml' }, 'template', 'a mapping'],

@@ -7,8 +7,12 @@ export type FoundSource = Readonly<{ file: ConfigFile } | { problem: string }>
 
 export const isAddress = (text: string): boolean => /^(?:huggingface:|hf:|hf\.co\/|github:|https?:|oci:|ollama:|s3:|file:)/i.test(text)
 
+const maxAddress = 2048
+
 /** An address in place of a path: the file has the name of the last part of the address. */
 export function readAddress(address: string): FoundSource {
+  // Checked first: the expressions below take too long for a text of megabytes.
+  if (address.length > maxAddress) return { problem: `an address has at most ${maxAddress} characters` }
   const path = address.replace(/[?#].*$/s, '').replace(/^(github:.*)@[^/]*$/i, '$1')
   return readFile({ uri: address, filename: path.replace(/^.*\//s, '') })
 }
