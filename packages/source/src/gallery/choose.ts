@@ -5,7 +5,7 @@ import type { ParsedGallery } from './parse-gallery.ts'
 
 /**
  * The name that `capabilities` has for a node: for exactly its capability, else `default`, else `cpu`, as LocalAI resolves it. A
- * meta backend with none of the three is for GPUs only: then the family of the capability counts (docs/adr/0022). Null when there
+ * meta backend with none of the three is for GPUs only: then the family of the capability counts (docs/adr/0024). Null when there
  * is nothing for the node.
  */
 export function chooseConcrete(entry: Pick<GalleryEntry, 'capabilities'>, capability: string): string | null {
