@@ -123,10 +123,11 @@ const faults: Readonly<Record<string, () => Promise<() => Promise<unknown>>>> = 
     }
     const endOthers = `
       select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and application_name <> '${ownName}'`
-    // The controller connects again as soon as it lost a connection.
-    for (let left = 1; left > 0;) {
+    // The controller connects again as soon as it lost a connection, and a connection that begins is not listed yet.
+    for (let quietRounds = 0; quietRounds < 3;) {
       await Promise.all(Array.from({ length: 8 }, open))
-      left = (await opened[0]?.query(endOthers))?.rowCount ?? 0
+      const left = (await opened[0]?.query(endOthers))?.rowCount ?? 0
+      quietRounds = left > 0 ? 0 : quietRounds + 1
     }
     return async () => void (await Promise.all(opened.map((client) => client.end())))
   },

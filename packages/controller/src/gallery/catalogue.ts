@@ -7,6 +7,7 @@ import {
   chooseBackend,
   createGalleryReader,
   findBackend,
+  leftOutText,
   type Gallery,
   type GalleryAddress,
   type Lookup,
@@ -117,7 +118,7 @@ export function unknownBackend(offers: Offers, backend: BackendName, gallery: st
   if (gallery !== null) return unknownIn(offers, { backend, gallery })
   const { problems } = offers
   const reasons = problems.map(({ failure }) => failure.message).join('; ')
-  const message = `no gallery offers ${backend}; GET /api/backends/gallery lists what is offered${reasons === '' ? '' : ` (${reasons})`}`
+  const message = `no gallery offers ${backend}${leftOutText(offers.galleries, backend)}; GET /api/backends/gallery lists what is offered${reasons === '' ? '' : ` (${reasons})`}`
   return problems.some(({ failure }) => failure.retry === 'backoff') ? new SourceUnavailable(message) : notOffered(message)
 }
 

@@ -54,7 +54,7 @@ export type Lookup = Readonly<{ name: string; gallery: Gallery | null }>
 export function chooseBackend(galleries: readonly Gallery[], wanted: string, node: NodeTraits): BackendChoice {
   const requested = findBackend(galleries, wanted)
   const lookups: Lookup[] = wanted.includes('@') ? [] : [{ name: wanted, gallery: requested?.gallery ?? null }]
-  if (requested === null) return { kind: 'unknown', reason: `no gallery offers ${wanted}`, lookups }
+  if (requested === null) return { kind: 'unknown', reason: `no gallery offers ${wanted}${leftOutText(galleries, wanted)}`, lookups }
   const concrete = isMeta(requested.entry) ? chooseConcrete(requested.entry, node.capability) : requested.entry.name
   if (concrete === null) return { kind: 'unfit', reason: `${wanted} has nothing for ${node.capability}`, lookups }
   let found = concrete === requested.entry.name ? requested : findBackend([requested.gallery], concrete)
@@ -81,6 +81,14 @@ export function chooseBackend(galleries: readonly Gallery[], wanted: string, nod
 // Finds a backend by name in all galleries, in their order.
 export interface Gallery extends ParsedGallery<GalleryEntry> {
   readonly name: string
+}
+
+/** For an error: the reasons why entries of this name cannot be read. */
+export function leftOutText(galleries: readonly Gallery[], name: string): string {
+  const found = galleries.flatMap(({ name: gallery, leftOut }) =>
+    leftOut.flatMap((each) => (each.name === name ? [` (its entry in ${gallery} cannot be read: ${each.message})`] : [])),
+  )
+  return found.join('')
 }
 
 export interface FoundBackend {
