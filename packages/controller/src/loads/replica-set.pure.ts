@@ -141,7 +141,7 @@ function withDoubles({ config }: WantedModel, judged: readonly JudgedMember[]): 
 
 /**
  * One of the replicas that share a node is replaced by one that comes up on another node. It serves until that one is admitted. If
- * that one fails, all stay, and it is the one too many.
+ * that one fails, all stay, and it is the one too many. With more than one too many, the number changed: all of them end first.
  */
 function withCrowd(wanted: number, judged: readonly JudgedMember[]): readonly JudgedMember[] {
   const fresh = judged.filter(({ stale }) => stale === null).toSorted(byUse)
@@ -150,7 +150,7 @@ function withCrowd(wanted: number, judged: readonly JudgedMember[]): readonly Ju
     member.load.state !== 'failed' &&
     !fresh.some((other) => other !== member && nodeOf(other) === member.load.pin)
   const last = crowdOf(fresh).at(-1)
-  if (fresh.length <= wanted || last === undefined || !fresh.some(isSpreading)) return judged
+  if (fresh.length !== wanted + 1 || last === undefined || !fresh.some(isSpreading)) return judged
   return judged.map((member) => (member === last ? { ...member, stale: 'crowded' } : member))
 }
 
