@@ -301,13 +301,13 @@ describe('whatever is found', () => {
   it('deciding twice changes nothing', () => {
     const ready = { node: 2, state: 'ready', isOld: false, checked: 'passed', isAdmitted: false, isPinned: false, digest: 'a' } as const
     const spreading = { node: 0, state: 'waiting', isOld: false, checked: 'due', isAdmitted: false, isPinned: true, digest: 'a' } as const
-    const common = { min: 1, isUnloaded: false, isEverywhere: false, drained: [], listed: ['a', 'a', 'a', 'a'] as ('a' | 'b')[] }
+    const others = { min: 1, isUnloaded: false, isEverywhere: false, drained: [], listed: ['a', 'a', 'a', 'a'] as ('a' | 'b')[] }
     fc.assert(
       fc.property(found, (facts) => {
         const { wanted, before } = worldOf(facts)
         expect(decideSet(wanted, act(wanted, before))).toMatchObject({ add: [], events: [] })
       }),
-      { examples: [[{ ...common, members: [spreading, ready, ready] }]] },
+      { examples: [[{ ...others, members: [spreading, ready, ready] }]] },
     )
   })
 
